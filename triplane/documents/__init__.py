@@ -1,0 +1,10 @@
+"""YAML and JSON text as plain values, with the place of every path.
+
+The lowest room of the house: it knows nothing of Kubernetes or of a stack file. A document keeps the parsed node tree
+beside its value, so that a line and a column are only looked up where something is found.
+"""
+
+from triplane.documents.paths import Path, render_path
+from triplane.documents.reading import Dialect, Document, DocumentError, Position, read_documents
+
+__all__ = ["Dialect", "Document", "DocumentError", "Path", "Position", "read_documents", "render_path"]

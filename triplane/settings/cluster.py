@@ -1,0 +1,45 @@
+"""Where the stack lives: one cluster, one kubeconfig context."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from triplane.settings.base import Settings
+from triplane.settings.values import Name, Version
+
+
+class AwsSettings(Settings):
+    """What the AWS side of Karpenter attaches to. All optional: found by the `karpenter.sh/discovery` tag otherwise."""
+
+    subnets: tuple[str, ...] = ()
+    """Subnet ids that get the `karpenter.sh/discovery` tag; none: the tag is already there."""
+    security_groups: tuple[str, ...] = ()
+    """Security group ids that get the `karpenter.sh/discovery` tag; none: the tag is already there."""
+    node_role: str | None = None
+    """Name of an existing IAM role for nodes; none: `KarpenterNodeRole-<cluster>` (created where cloud is eks)."""
+    spot_service_linked_role: bool = False
+    """Create the spot service-linked role, which an account can hold only once."""
+
+
+class ClusterSettings(Settings):
+    """The cluster a stack may touch."""
+
+    name: str = Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$")
+    """The cluster's name in its cloud."""
+    context: str = Field(min_length=1)
+    """The only kubeconfig context this stack may touch."""
+    kubeconfig: str | None = None
+    """Path of the kubeconfig file; none: KUBECONFIG, then ~/.kube/config."""
+    cloud: Literal["eks", "existing"]
+    """eks: also the AWS resources that Karpenter needs; existing: Kubernetes objects only."""
+    dialect: Literal["aws", "eks-auto"] = "aws"
+    """Which Karpenter runs here: the AWS provider installed in the cluster, or EKS Auto Mode."""
+    region: str | None = Field(default=None, pattern=r"^[a-z]{2}(-[a-z]+)+-\d$")
+    """AWS region; needed where cloud is eks."""
+    kubernetes: Version
+    """Version of the control plane, such as "1.35"."""
+    adopt: bool = False
+    """Take over objects that already exist (server-side apply), instead of failing on them."""
+    aws: AwsSettings = AwsSettings()
+    namespace: Name = "kube-system"
+    """Where Karpenter runs."""

@@ -1,0 +1,158 @@
+"""Typed values of a stack file: durations, percentages, quantities, times of day, versions and names.
+
+Each type reads the text a person writes and prints it back in one canonical form, so that a manifest is deterministic.
+"""
+
+import datetime as dt
+import re
+from decimal import Decimal
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema
+
+_DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)d)?(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?(?:(\d+(?:\.\d+)?)ms)?")
+_UNIT_SECONDS = (Decimal(86400), Decimal(3600), Decimal(60), Decimal(1), Decimal("0.001"))
+
+
+def parse_duration(value: Any) -> dt.timedelta:
+    """`90s`, `1h30m`, `1.2s`, `50ms`, `2d` -> timedelta. Plain numbers are refused: they name no unit."""
+    if isinstance(value, dt.timedelta):
+        return value
+    match = _DURATION.fullmatch(value) if isinstance(value, str) and value else None
+    if match is None:
+        raise ValueError("a duration needs a number and a unit: 50ms, 90s, 10m, 1h30m or 2d")
+    seconds = sum((Decimal(part) * unit for part, unit in zip(match.groups(), _UNIT_SECONDS, strict=True) if part), Decimal(0))
+    return dt.timedelta(microseconds=int(seconds * 1_000_000))
+
+
+def format_duration(value: dt.timedelta) -> str:
+    """The shortest form Go's and Karpenter's parsers read: `1h`, `30m`, `1h30m`, `90s` stays `1m30s`, `50ms`."""
+    micros = round(value / dt.timedelta(microseconds=1))
+    if micros % 1_000_000:
+        return f"{Decimal(micros) / 1000:f}".rstrip("0").rstrip(".") + "ms"
+    seconds = micros // 1_000_000
+    hours, rest = divmod(seconds, 3600)
+    minutes, seconds = divmod(rest, 60)
+    return "".join(f"{n}{u}" for n, u in ((hours, "h"), (minutes, "m"), (seconds, "s")) if n) or "0s"
+
+
+_DURATION_SCHEMA = {"type": "string", "pattern": r"^(\d+(\.\d+)?(d|h|m|s|ms))+$", "examples": ["50ms", "90s", "1h30m"]}
+
+Duration = Annotated[
+    dt.timedelta,
+    BeforeValidator(parse_duration),
+    PlainSerializer(format_duration, return_type=str),
+    WithJsonSchema(_DURATION_SCHEMA),
+]
+"""A length of time, zero or more."""
+
+
+def _positive(value: dt.timedelta) -> dt.timedelta:
+    if value <= dt.timedelta(0):
+        raise ValueError("must be longer than 0s")
+    return value
+
+
+PositiveDuration = Annotated[Duration, AfterValidator(_positive)]
+"""A length of time above zero."""
+
+
+def parse_percentage(value: Any) -> float:
+    """`70%` -> 0.7. A bare number is refused, since 0.7 and 70 are both common and differ a hundredfold."""
+    if isinstance(value, float) and 0 <= value <= 1:
+        return value  # already parsed: a model built in Python
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)%", value) if isinstance(value, str) else None
+    if match is None:
+        raise ValueError("a percentage needs its sign: 70%")
+    return float(Decimal(match.group(1)) / 100)
+
+
+Percentage = Annotated[
+    float,
+    BeforeValidator(parse_percentage),
+    PlainSerializer(lambda share: f"{Decimal(str(share)) * 100:f}".rstrip("0").rstrip(".") + "%", return_type=str),
+    WithJsonSchema({"type": "string", "pattern": r"^\d+(\.\d+)?%$", "examples": ["70%"]}),
+]
+"""A share of one, written with a percent sign."""
+
+
+_QUANTITY = re.compile(r"(\d+(?:\.\d+)?)(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?")
+_SUFFIX = {
+    None: Decimal(1), "m": Decimal("0.001"),
+    "k": Decimal(10**3), "M": Decimal(10**6), "G": Decimal(10**9), "T": Decimal(10**12), "P": Decimal(10**15),
+    "Ki": Decimal(2**10), "Mi": Decimal(2**20), "Gi": Decimal(2**30), "Ti": Decimal(2**40), "Pi": Decimal(2**50),
+}  # fmt: skip
+
+
+def quantity_value(text: str) -> Decimal:
+    """A Kubernetes quantity in its base unit: `16` -> 16, `500m` -> 0.5, `64Gi` -> 68719476736. Raises ValueError."""
+    match = _QUANTITY.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} is no quantity: write 16, 500m, 64Gi or 100G")
+    return Decimal(match.group(1)) * _SUFFIX[match.group(2)]
+
+
+def _quantity(value: Any) -> str:
+    text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+    if not isinstance(text, str):
+        raise ValueError("a quantity is a number with an optional suffix: 16, 500m, 64Gi")  # noqa: TRY004 - pydantic reports ValueError
+    quantity_value(text)
+    return text
+
+
+Quantity = Annotated[
+    str,
+    BeforeValidator(_quantity),
+    WithJsonSchema({"type": ["string", "integer"], "pattern": f"^{_QUANTITY.pattern}$", "examples": ["64Gi", "500m"]}),
+]
+"""An amount of CPU, memory or disk as Kubernetes writes it."""
+
+
+def _time_of_day(value: Any) -> dt.time:
+    if isinstance(value, dt.time):
+        return value
+    match = re.fullmatch(r"([01]\d|2[0-3]):([0-5]\d)", value) if isinstance(value, str) else None
+    if match is None:
+        raise ValueError('a time of day is written "02:00", in UTC, with quotes')
+    return dt.time(int(match.group(1)), int(match.group(2)))
+
+
+TimeOfDay = Annotated[
+    dt.time,
+    BeforeValidator(_time_of_day),
+    PlainSerializer(lambda t: t.strftime("%H:%M"), return_type=str),
+    WithJsonSchema({"type": "string", "pattern": r"^([01]\d|2[0-3]):[0-5]\d$", "examples": ["02:00"]}),
+]
+"""A time of day in UTC, to the minute."""
+
+
+def _version(value: Any) -> str:
+    if not isinstance(value, str) or not re.fullmatch(r"\d+\.\d+(\.\d+)?", value):
+        raise ValueError('a version is written "1.14.1" or "1.14", with quotes (YAML reads an unquoted 1.10 as 1.1)')
+    return value
+
+
+Version = Annotated[str, BeforeValidator(_version), WithJsonSchema({"type": "string", "pattern": r"^\d+\.\d+(\.\d+)?$"})]
+"""A release without a leading v."""
+
+
+def version_key(version: str) -> tuple[int, int, int]:
+    """`"1.14"` -> (1, 14, 0): for comparing releases in their own order."""
+    parts = [int(part) for part in version.split(".")]
+    return (parts[0], parts[1], parts[2] if len(parts) > 2 else 0)
+
+
+_DNS_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+
+
+def _name(value: Any) -> str:
+    if not isinstance(value, str) or len(value) > 63 or not re.fullmatch(_DNS_LABEL, value):
+        raise ValueError("a name is at most 63 lower-case letters, digits and '-', and starts and ends with a letter or digit")
+    return value
+
+
+Name = Annotated[str, BeforeValidator(_name), WithJsonSchema({"type": "string", "pattern": f"^{_DNS_LABEL}$", "maxLength": 63})]
+"""A DNS label (RFC 1123), as Kubernetes object names and label values need."""
+
+GpuCount = Annotated[int, Field(ge=1, strict=True)]
+"""A number of whole GPUs."""
