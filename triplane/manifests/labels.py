@@ -42,5 +42,5 @@ def role_name(model: str, role: str) -> str:
 
 
 def role_label(role: str) -> str:
-    """Value of ROLE. llm-d-router (0.10) calls a pod that does both phases `prefill-decode`, and drops unknown values."""
+    """Value of ROLE. llm-d-router (0.10) calls a pod for both phases `prefill-decode` and drops unknown values."""
     return "prefill-decode" if role == "aggregated" else role

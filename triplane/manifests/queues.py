@@ -3,8 +3,8 @@
 Every resource block is written out in full. KAI's Queue has no schema defaults, and an omitted limit means 0, which
 blocks every pod; a CPU or memory share of 0 also stops a queue from reclaiming GPUs, since KAI compares all three.
 
-No PriorityClass is declared here: KAI's chart ships train (50), build-preemptible (75), build (100) and inference (125),
-and whether a workload may be preempted is said by its label (KAI 0.10), not by a lower priority.
+No PriorityClass is declared here: KAI's chart ships train (50), build-preemptible (75), build (100) and inference
+(125), and whether a workload may be preempted is said by its label (KAI 0.10), not by a lower priority.
 """
 
 import hashlib
@@ -39,12 +39,14 @@ def queue_manifests(
 ) -> list[dict[str, Any]]:
     """SchedulingShards, Topologies, then the Queues with every parent before its children.
 
-    Raises ManifestError for a tree that KAI would accept and then never schedule from: two queues of one name, a child in
-    another shard than its parent, and, below KAI 0.13, any other depth than parent and leaf.
+    Raises ManifestError for a tree that KAI would accept and then never schedule from: two queues of one name, a child
+    in another shard than its parent, a shard named like KAI's own, and, below KAI 0.13, any depth but parent and leaf.
     """
     placed = list(_placed(queues))
     _refuse_unschedulable(placed, platform.kai.version)
     shards = {p.shard for p in pools.values() if p.shard} | {q.shard for q in placed if q.shard}
+    if DEFAULT_SHARD in shards:
+        raise ManifestError(f"shard {DEFAULT_SHARD} is the one KAI's chart declares; leave the shard out to be in it")
     level_lists = {levels for p in pools.values() if (levels := topology_levels(p.topology))}
     return [
         *(_shard(name) for name in sorted(shards)),
@@ -69,7 +71,7 @@ def topology_levels(topology: Sequence[str]) -> tuple[str, ...]:
 def topology_name(topology: Sequence[str]) -> str:
     """Name of the Topology for a pool's levels: `zone-host`, or `zone-rack-host-1a2b3c` with labels of one's own.
 
-    The levels of a Topology cannot be changed, so other levels must give another name; and two pools with equal levels share one.
+    The levels of a Topology cannot be changed, so other levels must give another name. Pools with equal levels share one.
     """
     levels = topology_levels(topology)
     short = {label: name for name, label in LEVEL_LABELS.items()}
@@ -91,7 +93,7 @@ class _Placed:
 
     @property
     def shard(self) -> str | None:
-        """A child belongs to its parent's shard: a shard that sees one without the other drops the child as an orphan."""
+        """A child belongs to its parent's shard: a shard that sees one without the other drops it as an orphan."""
         return self.settings.shard or (self.parent.shard if self.parent else None)
 
     @property
@@ -114,17 +116,14 @@ def _refuse_unschedulable(placed: Sequence[_Placed], kai_version: str) -> None:
                 f"queue {queue.name} is declared twice: Queues are cluster-scoped, whatever their parent"
             )
         seen.add(queue.name)
-        if queue.shard == DEFAULT_SHARD:
-            raise ManifestError(
-                f"queue {queue.name}: shard {DEFAULT_SHARD} is KAI's own; leave the shard out to be in it"
-            )
         if queue.parent and queue.shard != queue.parent.shard:
             raise ManifestError(
                 f"queue {queue.name} is in shard {queue.shard}, its parent {queue.parent.name} in {queue.parent.shard}"
             )
         if version_key(kai_version) < (0, 13, 0) and queue.depth != (1 if queue.settings.children else 2):
             raise ManifestError(
-                f"queue {queue.name}: KAI {kai_version} schedules from exactly two levels, a parent and its leaves; any depth needs 0.13"
+                f"queue {queue.name}: KAI {kai_version} schedules from exactly two levels, a parent and its leaves; "
+                "any depth needs 0.13"
             )
 
 
@@ -177,8 +176,8 @@ def millicores(quantity: str) -> Number:
 def megabytes(quantity: str) -> Number:
     """KAI's unit of memory, 10^6 bytes: `64Gi` -> 68719.476736, `64G` -> 64000.
 
-    KAI multiplies by 10^6 in floating point and compares exactly, so the number is the smallest that gives back at least
-    the bytes asked for: a pod of 64Gi fits a limit of 64Gi.
+    KAI multiplies by 10^6 in floating point and compares exactly, so the number is the smallest that gives back at
+    least the bytes asked for: a pod of 64Gi fits a limit of 64Gi.
     """
     size = quantity_value(quantity)
     number = _number(size / 10**6)
