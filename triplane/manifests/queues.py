@@ -71,7 +71,7 @@ def topology_levels(topology: Sequence[str]) -> tuple[str, ...]:
 def topology_name(topology: Sequence[str]) -> str:
     """Name of the Topology for a pool's levels: `zone-host`, or `zone-rack-host-1a2b3c` with labels of one's own.
 
-    The levels of a Topology cannot be changed, so other levels must give another name. Pools with equal levels share one.
+    The levels of a Topology cannot be changed, so other levels must give another name. Equal levels share one.
     """
     levels = topology_levels(topology)
     short = {label: name for name, label in LEVEL_LABELS.items()}
