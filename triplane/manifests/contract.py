@@ -18,7 +18,7 @@ from triplane.settings.cluster import ClusterSettings
 from triplane.settings.models import DynamoTarget, ModelSettings, RoleName, RoleSettings
 from triplane.settings.platform import PlatformSettings
 from triplane.settings.pools import PoolSettings
-from triplane.settings.values import format_duration, version_key
+from triplane.settings.values import format_duration
 
 DYNAMO_QUEUE: Final = "nvidia.com/kai-scheduler-queue"
 """Annotation of a DynamoGraphDeployment: its operator writes the queue label and the scheduler's name on the pods."""
@@ -262,14 +262,13 @@ def _gang_annotations(
             annotations[f"{TOPOLOGY}-required-placement"] = above_host[0]
             if len(above_host) > 1:
                 annotations[f"{TOPOLOGY}-preferred-placement"] = above_host[-1]
-    if version_key(platform.kai.version) >= (0, 17, 0):
-        cold_start = format_duration(model.cold_start)
-        if role.hosts > 1:
-            # The default is 60 s: a gang that loses a node would be deleted before the next node is there.
-            annotations[STALENESS_GRACE] = cold_start
-        if role.preemptible:
-            # Otherwise KAI evicts others in the first second instead of waiting for the node that Karpenter buys.
-            annotations[PREEMPTION_DELAY] = cold_start
+    cold_start = format_duration(model.cold_start)
+    if role.hosts > 1 and catalog.supports("kai", platform.kai.version, "staleness-grace-period"):
+        # The default is 60 s: a gang that loses a node would be deleted before the next node is there.
+        annotations[STALENESS_GRACE] = cold_start
+    if role.preemptible and catalog.supports("kai", platform.kai.version, "preemption-delay"):
+        # Otherwise KAI evicts others in the first second instead of waiting for the node that Karpenter buys.
+        annotations[PREEMPTION_DELAY] = cold_start
     return annotations
 
 
@@ -290,7 +289,9 @@ def _pod_annotations(
     """
     if pool.purpose == "training" or role.hosts > 1:
         return {DO_NOT_DISRUPT: "true"}
-    if cluster.dialect == "aws" and version_key(platform.karpenter.version) >= (1, 12, 0):
+    if cluster.dialect == "aws" and catalog.supports(
+        "karpenter", platform.karpenter.version, "do-not-disrupt-duration"
+    ):
         return {DO_NOT_DISRUPT: format_duration(model.cold_start)}
     return {}
 

@@ -15,12 +15,13 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from triplane import catalog
 from triplane.manifests import labels
 from triplane.manifests.identity import ManifestError
 from triplane.settings.platform import PlatformSettings
 from triplane.settings.pools import PoolSettings
 from triplane.settings.queues import QueueSettings, ResourceShare
-from triplane.settings.values import format_duration, quantity_value, version_key
+from triplane.settings.values import format_duration, quantity_value
 
 Number = int | float
 
@@ -120,7 +121,9 @@ def _refuse_unschedulable(placed: Sequence[_Placed], kai_version: str) -> None:
             raise ManifestError(
                 f"queue {queue.name} is in shard {queue.shard}, its parent {queue.parent.name} in {queue.parent.shard}"
             )
-        if version_key(kai_version) < (0, 13, 0) and queue.depth != (1 if queue.settings.children else 2):
+        if not catalog.supports("kai", kai_version, "nested-queues") and queue.depth != (
+            1 if queue.settings.children else 2
+        ):
             raise ManifestError(
                 f"queue {queue.name}: KAI {kai_version} schedules from exactly two levels, a parent and its leaves; "
                 "any depth needs 0.13"
@@ -203,7 +206,7 @@ def _shard(name: str) -> dict[str, Any]:
 
 def _topology(levels: tuple[str, ...], kai_version: str) -> dict[str, Any]:
     short = {label: name for name, label in LEVEL_LABELS.items()}
-    with_aliases = version_key(kai_version) >= (0, 17, 0)
+    with_aliases = catalog.supports("kai", kai_version, "topology-aliases")
     return {
         "apiVersion": "kai.scheduler/v1alpha1",
         "kind": "Topology",

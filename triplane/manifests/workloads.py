@@ -3,7 +3,6 @@
 `spec.replicas` is never written: the role's autoscaler owns it, and each deployment would set it back.
 """
 
-import math
 from typing import Any
 
 from triplane.manifests import labels
@@ -43,8 +42,8 @@ def workload_manifests(
     role = model.roles[role_name]
     if role.workload and role.target:
         raise ManifestError(
-            f"models.{model_name}.roles.{role_name}: target names what somebody else declares, workload is declared here: "
-            "leave one out"
+            f"models.{model_name}.roles.{role_name}: target names what somebody else declares, workload is declared "
+            "here: leave one out"
         )
     manifests = [_disruption_budget(contract)]
     if role.workload:
@@ -183,16 +182,20 @@ def _probes(contract: PodContract) -> dict[str, Any]:
 
     Without it, the liveness probe restarts a pod that is still loading (kserve #5062).
     """
-    health = {"httpGet": {"path": "/health", "port": "http"}, "timeoutSeconds": 5}
     return {
-        "startupProbe": {
-            **health,
-            "periodSeconds": PROBE_PERIOD_SECONDS,
-            "failureThreshold": contract.startup_failures,
-        },
-        "readinessProbe": {**health, "periodSeconds": 5, "failureThreshold": 3},
+        "startupProbe": _health(PROBE_PERIOD_SECONDS, contract.startup_failures),
+        "readinessProbe": _health(5, 3),
         # A restart costs a cold start, so a busy engine gets a minute before it counts as dead.
-        "livenessProbe": {**health, "periodSeconds": PROBE_PERIOD_SECONDS, "failureThreshold": math.ceil(60 / 10)},
+        "livenessProbe": _health(PROBE_PERIOD_SECONDS, 60 // PROBE_PERIOD_SECONDS),
+    }
+
+
+def _health(period: int, failures: int) -> dict[str, Any]:
+    return {
+        "httpGet": {"path": "/health", "port": "http"},
+        "timeoutSeconds": 5,
+        "periodSeconds": period,
+        "failureThreshold": failures,
     }
 
 
