@@ -1,1 +1,59 @@
-""""""
+"""Facts about the outside world, as data files with source and date: hardware, controllers, metrics, models.
+
+Nothing is read before it is asked for, and each file once. A name that is not here raises `UnknownName`.
+"""
+
+from triplane.catalog.controllers import (
+    Feature,
+    KnownIssue,
+    feature,
+    features,
+    known_issues,
+    oldest_for_kubernetes,
+    supported_releases,
+    supports,
+)
+from triplane.catalog.data import UnknownName, nearest_names, release
+from triplane.catalog.hardware import (
+    Accelerator,
+    Dialect,
+    InstanceType,
+    accelerator,
+    accelerators,
+    dialects,
+    gpus_per_node,
+    instance_type,
+    instance_types,
+)
+from triplane.catalog.metrics import MetricFact, engines, metric, metric_class, normalise
+from triplane.catalog.shapes import ModelShape, model_shape
+
+__all__ = [
+    "Accelerator",
+    "Dialect",
+    "Feature",
+    "InstanceType",
+    "KnownIssue",
+    "MetricFact",
+    "ModelShape",
+    "UnknownName",
+    "accelerator",
+    "accelerators",
+    "dialects",
+    "engines",
+    "feature",
+    "features",
+    "gpus_per_node",
+    "instance_type",
+    "instance_types",
+    "known_issues",
+    "metric",
+    "metric_class",
+    "model_shape",
+    "nearest_names",
+    "normalise",
+    "oldest_for_kubernetes",
+    "release",
+    "supported_releases",
+    "supports",
+]
