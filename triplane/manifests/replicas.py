@@ -16,7 +16,7 @@ import yaml
 from triplane import catalog
 from triplane.manifests import labels, workloads
 from triplane.manifests.identity import ManifestError
-from triplane.manifests.signals import WVA_METRIC, Trigger, number, role_triggers
+from triplane.manifests.signals import Trigger, number, role_triggers
 from triplane.settings.cluster import ClusterSettings
 from triplane.settings.models import ModelSettings, RoleName, RoleSettings
 from triplane.settings.platform import PlatformSettings
@@ -189,7 +189,9 @@ def _external_metric(name: str, model: ModelSettings, role: RoleSettings, trigge
 def external_metric_name(name: str, model: ModelSettings, role: RoleSettings, trigger: Trigger) -> str:
     """The external metric that the HPA `name` asks for: `<namespace>_<name>_<trigger>`, since an adapter knows a name
     once in a cluster. For WVA, the one that its own adapter rule gives."""
-    return WVA_METRIC if role.signal.wva is not None else f"{model.namespace}_{name}_{trigger.name}"
+    if role.signal.wva is not None:
+        return catalog.metric("wva", "", "desired_replicas")
+    return f"{model.namespace}_{name}_{trigger.name}"
 
 
 def adapter_rules(name: str, model: ModelSettings, role: RoleSettings, triggers: tuple[Trigger, ...]) -> list[Manifest]:

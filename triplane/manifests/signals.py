@@ -29,9 +29,6 @@ ROLE_LABEL = re.sub(r"[^a-zA-Z0-9_]", "_", labels.ROLE)
 # configured, each counts every request.
 _PRODUCER = "inflight-load-producer"
 
-WVA_METRIC = "wva_desired_replicas"
-"""The replicas that the llm-d Workload Variant Autoscaler decided on (0.9)."""
-
 # Wide enough that a 99th percentile has samples at one request a second; the lag is bounded by the capped scale-up.
 _LATENCY_RANGE = "5m"
 
@@ -111,7 +108,7 @@ def _signal(model_name: str, model: ModelSettings, role_name: RoleName, target: 
         # WVA labels its decision with the name of the scaler that carries its annotations. max, not sum: two
         # controller installs publish one series each, and their sum doubles the fleet (llm-d-autoscaling #1044).
         series = select(
-            WVA_METRIC,
+            catalog.metric("wva", "", "desired_replicas"),
             {"namespace": model.namespace, "variant_name": labels.role_name(model_name, role_name)},
         )
         return Trigger("wva", f"max({series})", series, "AverageValue", Decimal(1))

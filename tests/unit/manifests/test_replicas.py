@@ -162,7 +162,8 @@ def test_at_most_a_quarter_of_the_maximum_for_each_cold_start(maximum: int, pods
     ("keda", "kubernetes", "fallback", "tolerance"),
     [
         ("2.16.1", "1.35", False, False),
-        ("2.17.0", "1.35", True, False),
+        ("2.17.0", "1.35", False, False),
+        ("2.18.0", "1.35", True, True),
         ("2.20.2", "1.34", True, False),
         ("2.20.2", "1.35", True, True),
     ],
