@@ -1,1 +1,48 @@
-""""""
+"""The judgements. One rule set for every door: the command line, the CrossGuard pack, the preview.
+
+report = judge(inventory)
+for finding in report.findings:
+    print(finding.rule.id, finding.resource, finding.message, finding.fix)
+"""
+
+import importlib
+
+from triplane.rules.config import Config, Level
+from triplane.rules.engine import Defect, Finding, Report, judge
+from triplane.rules.parameters import Parameters
+from triplane.rules.rule import Layer, Profile, Rule, Severity, registered
+
+# One file a subject; each registers its rules when imported.
+MODULES = (
+    "nodepool_consolidation",
+    "autoscaler_signals",
+)
+
+
+def all_rules() -> tuple[Rule, ...]:
+    """Every rule, by number."""
+    for module in MODULES:
+        importlib.import_module(f"triplane.rules.{module}")
+    return tuple(sorted(registered().values(), key=lambda rule: (rule.layer, rule.id)))
+
+
+def rule_named(name: str) -> Rule | None:
+    """The rule of that id (in any case) or slug."""
+    return next((rule for rule in all_rules() if name.upper() == rule.id or name == rule.slug), None)
+
+
+__all__ = [
+    "Config",
+    "Defect",
+    "Finding",
+    "Layer",
+    "Level",
+    "Parameters",
+    "Profile",
+    "Report",
+    "Rule",
+    "Severity",
+    "all_rules",
+    "judge",
+    "rule_named",
+]

@@ -1,0 +1,80 @@
+"""What a judgement must be told about an environment: one flat set of parameters, each with a default.
+
+Standard-library dataclass on purpose: a check with the defaults must not pay for pydantic. `schema` and `validated`
+load it when a configuration is read.
+"""
+
+from dataclasses import dataclass, fields
+from functools import cache
+from typing import Any
+
+from triplane.inventory.fields import duration
+
+
+class Duration(float):
+    """Seconds, written as Go writes a duration: "12m", "1h30m"."""
+
+    def __new__(cls, value: "str | float") -> "Duration":
+        seconds = duration(value) if isinstance(value, str) else float(value)
+        if seconds is None or seconds < 0:
+            raise ValueError(f"{value!r} is no duration: write it as 90s, 12m or 1h30m")
+        return super().__new__(cls, seconds)
+
+    def __str__(self) -> str:
+        return written_duration(self)
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+        from pydantic_core import core_schema
+
+        return core_schema.no_info_plain_validator_function(
+            cls, json_schema_input_schema=core_schema.str_schema(pattern=r"^([0-9]+(\.[0-9]+)?(s|m|h))+$"),
+            serialization=core_schema.to_string_ser_schema(),
+        )  # fmt: skip
+
+
+def written_duration(seconds: float) -> str:
+    """Seconds as people write them: 5400 -> "1h30m"."""
+    whole = round(seconds)
+    hours, minutes, rest = whole // 3600, whole % 3600 // 60, whole % 60
+    parts = [f"{amount}{unit}" for amount, unit in ((hours, "h"), (minutes, "m"), (rest, "s")) if amount]
+    return "".join(parts) or "0s"
+
+
+_TWELVE_MINUTES = Duration("12m")
+_ONE_HOUR = Duration("1h")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parameters:
+    """Facts about the environment that no manifest says. Names are those of the configuration file."""
+
+    karpenter: str = "1.14"
+    """Version of Karpenter in the cluster."""
+    keda: str = "2.20"
+    """Version of KEDA in the cluster."""
+    kai: str = "0.17"
+    """Version of KAI Scheduler in the cluster."""
+    kubernetes: str = "1.34"
+    """Version of Kubernetes."""
+    vllm_version: str = ""
+    """Version of vLLM where no image tag says it; empty: unknown."""
+    cold_start: Duration = _TWELVE_MINUTES
+    """From an unschedulable pod to its first token: node launch, image pull and loading the model."""
+    min_consolidate_after: Duration = _ONE_HOUR
+    """The shortest consolidateAfter of a GPU pool."""
+    consolidation_allowed_label: str = ""
+    """Node label `key=value` of pools that may be consolidated while in use: stateless batch work. Empty: none."""
+    gpu_taint_keys: tuple[str, ...] = ("nvidia.com/gpu", "amd.com/gpu")
+    """Taint keys that keep other pods off GPU nodes."""
+    environment: str = "prod"
+    """Name of the environment; rules for production only run in `prod`."""
+
+    @classmethod
+    def names(cls) -> frozenset[str]:
+        return _names()
+
+
+@cache
+def _names() -> frozenset[str]:
+    return frozenset(field.name for field in fields(Parameters))
