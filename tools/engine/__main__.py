@@ -16,7 +16,7 @@ def main(arguments: list[str] | None = None) -> int:
         if command == "build":
             build()
         for name, path in vars(engine()).items():
-            print(f"{name:14} {path}")
+            print(f"{name:20} {path}")
     except (BuildFailed, EngineMissing) as error:
         print(f"{error}\ncache folder: {cache()}", file=sys.stderr)
         return 1

@@ -1,13 +1,19 @@
 """A small Kubernetes client for tests: one kept connection, plain dicts in and out."""
 
+import contextlib
 import http.client
 import json
 import ssl
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 Object = dict[str, Any]
+
+SERVED_WITHIN = 30.0
+"""Seconds from applying a CustomResourceDefinition until its kind answers."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +94,24 @@ class Client:
     def collection_of(self, item: Object) -> str:
         resource = self.resource(item["apiVersion"], item["kind"])
         return resource.collection(item["metadata"].get("namespace", "default"))
+
+    def install(self, definitions: Sequence[Object]) -> None:
+        """Applies CustomResourceDefinitions and waits until the server serves each. Raises Refused, TimeoutError."""
+        for definition in definitions:
+            self.apply(definition)
+        end = time.monotonic() + SERVED_WITHIN
+        for definition in definitions:
+            while not self._is_served(definition):
+                if time.monotonic() > end:
+                    raise TimeoutError(f"{definition['metadata']['name']} is not served after {SERVED_WITHIN:.0f} s")
+                time.sleep(0.1)
+
+    def _is_served(self, definition: Object) -> bool:
+        spec = definition["spec"]
+        versions = [version["name"] for version in spec["versions"] if version["served"]]
+        with contextlib.suppress(LookupError):
+            return all(self.resource(f"{spec['group']}/{name}", spec["names"]["kind"]) for name in versions)
+        return False
 
     def create(self, item: Object, *, dry_run: bool = False) -> Object:
         """Creates an object, strictly: an unknown or a doubled field is refused, not dropped. Returns what is stored.

@@ -1,6 +1,7 @@
-"""A Kubernetes control plane for tests: etcd and kube-apiserver on loopback, in a folder of their own.
+"""A Kubernetes control plane for tests: etcd, kube-apiserver and two controllers on loopback, in a folder of their own.
 
-No controller runs behind it: objects are admitted, validated (OpenAPI and CEL) and stored, and nothing acts on them.
+Objects are admitted, validated (OpenAPI and CEL), stored and deleted as in any cluster. Nothing else acts on them:
+there are no nodes, and no controller of Karpenter, KAI or KEDA.
 """
 
 import base64
@@ -13,12 +14,12 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.engine.client import Client
+from tools.engine.client import Client, Object
 from tools.engine.installed import Engine
 
 READY_WITHIN = 60.0
@@ -50,17 +51,20 @@ class ControlPlane:
 
 
 @contextmanager
-def control_plane(engine: Engine, folder: Path, context: str = "triplane-test") -> Iterator[ControlPlane]:
+def control_plane(
+    engine: Engine, folder: Path, *, definitions: Sequence[Object] = (), context: str = "triplane-test"
+) -> Iterator[ControlPlane]:
     """Runs a control plane for the length of the block. Its data, logs and kubeconfig lie in `folder`.
 
-    Both servers end with the block, and also when this process is killed. Raises ControlPlaneFailed.
+    definitions: CustomResourceDefinitions that it serves from the start. All servers end with the block, and also when
+    this process is killed. Raises ControlPlaneFailed.
     """
     for attempt in range(1, ATTEMPTS + 1):
         attempt_folder = folder / f"start-{attempt}"
         attempt_folder.mkdir(parents=True)
         with contextlib.ExitStack() as stack:
             try:
-                plane = _start(engine, attempt_folder, context, stack)
+                plane = _start(engine, attempt_folder, definitions, context, stack)
             except ControlPlaneFailed as error:
                 if attempt < ATTEMPTS and "address already in use" in str(error):
                     continue
@@ -69,7 +73,9 @@ def control_plane(engine: Engine, folder: Path, context: str = "triplane-test") 
             return
 
 
-def _start(engine: Engine, folder: Path, context: str, stack: contextlib.ExitStack) -> ControlPlane:
+def _start(
+    engine: Engine, folder: Path, definitions: Sequence[Object], context: str, stack: contextlib.ExitStack
+) -> ControlPlane:
     clients, peers, secure = _free_ports(3)
     data, certificates = folder / "etcd", folder / "certificates"
     # Service accounts need a signing key, and Python's library makes none. etcd does, for its peers: use that one.
@@ -120,7 +126,26 @@ def _start(engine: Engine, folder: Path, context: str, stack: contextlib.ExitSta
     kubeconfig = folder / "kubeconfig"
     kubeconfig.touch(mode=0o600)
     kubeconfig.write_text(_kubeconfig(url, token, certificate.read_text(), context))
-    return ControlPlane(url=url, token=token, authority=certificate.read_text(), kubeconfig=kubeconfig, context=context)
+    plane = ControlPlane(
+        url=url, token=token, authority=certificate.read_text(), kubeconfig=kubeconfig, context=context
+    )
+    with contextlib.closing(plane.client()) as client:
+        client.install(definitions)
+    # Pulumi deletes with foreground propagation, which the garbage collector finishes. It learns of new kinds only
+    # every 30 s (1.37), so it starts after the definitions.
+    controllers = _Server(
+        stack,
+        folder / "kube-controller-manager.log",
+        [
+            str(engine.controller_manager),
+            f"--kubeconfig={kubeconfig}",
+            "--controllers=garbage-collector-controller,namespace-controller",
+            "--leader-elect=false",
+            "--secure-port=0",
+        ],
+    )
+    controllers.wait_until(lambda: "Proceeding to collect garbage" in controllers.log.read_text(errors="replace"))
+    return plane
 
 
 class _Server:

@@ -2,16 +2,19 @@
 
 import json
 import shutil
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tools.engine.installed import Engine
 
-RUN_WITHIN = 300.0
+RUN_WITHIN = 120.0
 """Seconds one command may take. A wedged await must fail a test, not hang it."""
+CANCEL_WITHIN = 20.0
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,12 @@ class Deployment:
         resources: list[dict[str, Any]] = json.loads(exported.output)["deployment"].get("resources", [])
         return resources
 
+    def outputs(self) -> dict[str, Any]:
+        """What the program exported."""
+        shown = self._cli("stack", "output", "--stack", self.stack, "--json", merge=False).succeeded()
+        outputs: dict[str, Any] = json.loads(shown.output)
+        return outputs
+
     def run(self, *arguments: str) -> Run:
         return self._cli(*arguments)
 
@@ -90,7 +99,7 @@ class Deployment:
     def _cli(self, *arguments: str, merge: bool = True) -> Run:
         self.home.mkdir(parents=True, exist_ok=True)
         command = (str(self.engine.pulumi), "--non-interactive", *arguments)
-        done = subprocess.run(
+        with subprocess.Popen(
             command,
             cwd=self.project,
             env=self.engine.environment(home=self.home, python=self.python) | self.environment,
@@ -98,9 +107,24 @@ class Deployment:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT if merge else subprocess.PIPE,
             text=True,
-            timeout=RUN_WITHIN,
-        )
-        return Run(command, done.returncode, done.stdout + (done.stderr or "" if done.returncode else ""))
+        ) as process:
+            try:
+                output, errors = process.communicate(timeout=RUN_WITHIN)
+            except subprocess.TimeoutExpired:
+                printed = "".join(_cancelled(process))
+                raise TimeoutError(f"{' '.join(command)} ran past {RUN_WITHIN:.0f} s:\n{printed}") from None
+        return Run(command, process.returncode, output + (errors or "" if process.returncode else ""))
+
+
+def _cancelled(process: subprocess.Popen[str]) -> Iterator[str]:
+    """Cancels a run as Ctrl-C does: the engine then stops its providers itself. Returns what the run printed."""
+    process.send_signal(signal.SIGINT)
+    try:
+        streams = process.communicate(timeout=CANCEL_WITHIN)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        streams = process.communicate()
+    return (stream for stream in streams if stream)
 
 
 def copy_project(root: Path, folder: Path) -> Path:

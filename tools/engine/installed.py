@@ -9,7 +9,16 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.engine.pieces import GO_PROGRAMS, KUBERNETES_PROVIDER, LANGUAGE_HOST, PULUMI, GoProgram
+from tools.engine.pieces import (
+    ETCD,
+    GO_PROGRAMS,
+    KUBE_APISERVER,
+    KUBE_CONTROLLER_MANAGER,
+    KUBERNETES_PROVIDER,
+    LANGUAGE_HOST,
+    PULUMI,
+    GoProgram,
+)
 
 Version = tuple[int, ...]
 
@@ -96,6 +105,7 @@ class Engine:
     language_host: Path
     etcd: Path
     apiserver: Path
+    controller_manager: Path
 
     def environment(self, *, home: Path, python: Path) -> dict[str, str]:
         """The environment of a `pulumi` run that reaches out for nothing and keeps its state under one folder.
@@ -118,6 +128,7 @@ class Engine:
             "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
             "PULUMI_DISABLE_REGISTRY_RESOLVE": "true",
             "PULUMI_PYTHON_CMD": str(python),
+            "PULUMI_DEBUG_COMMANDS": "true",  # --event-log is among these
             # An Output in an f-string becomes an English sentence as the value, with a warning only: make it an error.
             "PULUMI_ERROR_OUTPUT_STRING": "true",
         }
@@ -139,6 +150,7 @@ def engine() -> Engine:
         pulumi=paths[PULUMI.name],
         provider=paths[KUBERNETES_PROVIDER.name],
         language_host=paths[LANGUAGE_HOST],
-        etcd=paths["etcd"],
-        apiserver=paths["kube-apiserver"],
+        etcd=paths[ETCD.name],
+        apiserver=paths[KUBE_APISERVER.name],
+        controller_manager=paths[KUBE_CONTROLLER_MANAGER.name],
     )
