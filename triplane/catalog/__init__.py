@@ -6,10 +6,12 @@ Nothing is read before it is asked for, and each file once. A name that is not h
 from triplane.catalog.controllers import (
     Feature,
     KnownIssue,
+    RollingUpgrade,
     feature,
     features,
     known_issues,
     oldest_for_kubernetes,
+    rolling_upgrades,
     supported_releases,
     supports,
 )
@@ -36,6 +38,7 @@ __all__ = [
     "KnownIssue",
     "MetricFact",
     "ModelShape",
+    "RollingUpgrade",
     "UnknownName",
     "accelerator",
     "accelerators",
@@ -54,6 +57,7 @@ __all__ = [
     "normalise",
     "oldest_for_kubernetes",
     "release",
+    "rolling_upgrades",
     "supported_releases",
     "supports",
 ]

@@ -31,6 +31,14 @@ class KnownIssue:
     note: str
 
 
+@dataclass(frozen=True, slots=True)
+class RollingUpgrade:
+    """A release whose installation by itself replaces every node."""
+
+    at: str
+    note: str
+
+
 def _controller(name: str) -> dict[str, Any]:
     data = load("controllers")
     known = tuple(key for key, value in data.items() if isinstance(value, dict))
@@ -74,6 +82,11 @@ def known_issues(controller: str, version: str) -> tuple[KnownIssue, ...]:
     """The known faults of this release. Raises UnknownName for an unknown controller."""
     rows = (KnownIssue(controller=controller, **row) for row in _controller(controller)["issues"])
     return tuple(row for row in rows if release(row.since) <= release(version) < release(row.until))
+
+
+def rolling_upgrades(controller: str) -> tuple[RollingUpgrade, ...]:
+    """The releases that replace every node when one upgrades across them. Raises UnknownName."""
+    return tuple(RollingUpgrade(**row) for row in _controller(controller).get("rolls", ()))
 
 
 def supported_releases(controller: str) -> tuple[str, str] | None:

@@ -42,6 +42,8 @@ class InstanceType:
     """Local NVMe in all; 0: none."""
     efa: int
     """Elastic Fabric Adapters; 0: none."""
+    network_cards: int
+    """One more than `efa` where the first card carries no EFA."""
     pods: int
     arch: str
     price_usd_hour: float | None
