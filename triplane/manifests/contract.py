@@ -318,11 +318,12 @@ def _devices(place: str, role_name: RoleName, role: RoleSettings, pool: PoolSett
     devices = {labels.GPU: str(role.gpus)}
     if pool.efa and (role.hosts > 1 or role_name != "aggregated"):
         types = catalog.instance_types(pool.accelerator, pool.gpus_per_node)
-        interfaces = min((t.efa for t in types), default=0) * role.gpus // pool.gpus_per_node
+        # The fewest among types that have any: Karpenter picks the type after the pod has asked.
+        interfaces = min((t.efa for t in types if t.efa), default=0) * role.gpus // pool.gpus_per_node
         if interfaces == 0:
             raise ManifestError(
-                f"{place}: no EFA interface for {role.gpus} of {pool.gpus_per_node} {pool.accelerator} GPUs; "
-                "leave efa out of the pool"
+                f"{place}: the node's EFA interfaces leave none for {role.gpus} of its {pool.gpus_per_node} GPUs; "
+                "take the whole node, or leave efa out of the pool"
             )
         devices[labels.EFA] = str(interfaces)
     return devices

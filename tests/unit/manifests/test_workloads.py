@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from triplane import catalog
 from triplane.manifests.contract import OPT_IN, PodContract
 from triplane.manifests.identity import ManifestError
+from triplane.manifests.nodes import pool_manifests
 from triplane.manifests.workloads import pod_contract, scale_target, workload_manifests
 from triplane.settings.cluster import ClusterSettings
 from triplane.settings.models import ModelSettings, RoleName
@@ -173,6 +174,27 @@ def test_owner_and_every_template_opt_in_to_kai(hosts: int) -> None:
         assert spec["nodeSelector"] == {"triplane.dev/pool": "serving", "kai.scheduler/node-pool": "h100"}
 
 
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        {},
+        {"shard": "h100", "taints": [{"key": "team", "value": "chat"}, {"key": "nvidia.com/gpu", "value": "present"}]},
+        {"efa": True, "zones": ["us-east-1b"], "startupTaints": [{"key": "agent", "effect": "NoExecute"}]},
+    ],
+)
+def test_the_pods_fit_the_nodes_of_their_pool(overrides: dict[str, Any]) -> None:
+    around = surroundings(ami="al2023@v20261115", **overrides)
+    pods = pod_contract("chat", model(), "decode", **around)
+    manifests = pool_manifests("serving", around["pool"], around["cluster"], around["platform"])
+    (nodes,) = (m["spec"]["template"] for m in manifests if m["kind"] == "NodePool")
+    assert pods.node_selector.items() <= nodes["metadata"]["labels"].items()
+    taints = {(t["key"], t["effect"]): t.get("value") for t in nodes["spec"]["taints"]}
+    assert {(t["key"], t["effect"]) for t in pods.tolerations} == set(taints)
+    for toleration in pods.tolerations:
+        if toleration["operator"] == "Equal":
+            assert toleration["value"] == taints[toleration["key"], toleration["effect"]]
+
+
 def test_a_preemptible_role_says_so_by_label() -> None:
     assert contract(model(preemptible=True)).labels["kai.scheduler/preemptibility"] == "preemptible"
 
@@ -264,6 +286,13 @@ def test_pods_that_talk_across_nodes_get_their_share_of_the_efa_interfaces(
     node = min(t.efa for t in catalog.instance_types("H100-SXM5", 8))
     assert devices.get("vpc.amazonaws.com/efa") == (None if share is None else str(int(node * share)))
     assert devices["nvidia.com/gpu"] == str(settings["gpus"])
+
+
+def test_a_pod_that_the_nodes_efa_interfaces_cannot_serve_is_refused() -> None:
+    one_interface = {"accelerator": "L4", "gpusPerNode": 4, "efa": True, "zones": ["us-east-1b"]}
+    with pytest.raises(ManifestError, match="take the whole node"):
+        contract(model("prefill", gpus=2), **one_interface)
+    assert contract(model("prefill", gpus=4), **one_interface).devices["vpc.amazonaws.com/efa"] == "1"
 
 
 def test_requests_and_limits_of_devices_are_equal_and_cpu_is_unlimited() -> None:
