@@ -45,7 +45,9 @@ def scaler_follows_demand_not_gpu_busyness(scaler: Scaler, context: Context) -> 
         # The profiling counters (DCGM_FI_PROF_*) are AS405's: time-active ratios too, but finer ones that some accept.
         if names := [name for name in busy if not catalog.normalise(name).startswith("dcgm_fi_prof_")]:
             what = "a GPU's duty cycle" if names == [signal.text] else f"{', '.join(names)}, a GPU's duty cycle,"
-            yield fail(signal.path, signal.text, f"{what} is near 100 % at any load, so replicas go to the maximum and stay")
+            yield fail(
+                signal.path, signal.text, f"{what} is near 100 % at any load, so replicas go to the maximum and stay"
+            )
 
 
 def names_of_kind(signal: Signal, kind: str) -> list[str]:

@@ -49,6 +49,8 @@ _ONE_HOUR = Duration("1h")
 class Parameters:
     """Facts about the environment that no manifest says. Names are those of the configuration file."""
 
+    __pydantic_config__ = {"extra": "forbid", "use_attribute_docstrings": True}  # noqa: RUF012 - read by pydantic
+
     karpenter: str = "1.14"
     """Version of Karpenter in the cluster."""
     keda: str = "2.20"
@@ -69,6 +71,13 @@ class Parameters:
     """Taint keys that keep other pods off GPU nodes."""
     environment: str = "prod"
     """Name of the environment; rules for production only run in `prod`."""
+
+    @classmethod
+    def of(cls, written: dict[str, Any]) -> "Parameters":
+        """Parameters as written in a file, over the defaults. Raises pydantic.ValidationError, which names each fault."""
+        from pydantic import TypeAdapter
+
+        return TypeAdapter(cls).validate_python(written)
 
     @classmethod
     def names(cls) -> frozenset[str]:

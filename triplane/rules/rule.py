@@ -4,14 +4,11 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntEnum
-from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from triplane.inventory import Inventory
 from triplane.rules.parameters import Parameters
 from triplane.rules.verdicts import Verdicts
-
-EXAMPLES = Path(__file__).parent / "examples"
 
 
 class Severity(IntEnum):
@@ -113,10 +110,6 @@ class Rule:
     def page(self) -> str:
         """Its page in the repository."""
         return f"docs/rules/{self.id}.md"
-
-    def examples(self, verdict: Literal["bad", "good"]) -> tuple[Path, ...]:
-        """The rule's example files: `examples/<id>/bad.<case>.yaml`."""
-        return tuple(sorted((EXAMPLES / self.id).glob(f"{verdict}.*.yaml")))
 
 
 _RULES: dict[str, Rule] = {}
