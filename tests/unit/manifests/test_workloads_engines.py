@@ -1,10 +1,11 @@
 """How the engines are started: the role's flags, and the user's last."""
 
+import io
 from typing import Any
 
 import pytest
 
-from triplane.manifests.engines import launch
+from triplane.manifests.engines import drain_command, launch
 from triplane.settings.models import ModelSettings, RoleName
 
 
@@ -130,3 +131,61 @@ def test_a_flag_that_the_user_gives_is_not_written_again(user: list[str], absent
 
 def test_the_users_environment_wins() -> None:
     assert "$VLLM_NIXL_SIDE_CHANNEL_HOST" not in args(role="decode", env={"VLLM_NIXL_SIDE_CHANNEL_HOST": "h"})
+
+
+DECODE_ROLE = {"pool": "p", "queue": "q", "gpus": 1, "replicas": {"min": 1, "max": 2}, "signal": {"queueDepth": 4}}
+DECODE = ModelSettings.model_validate(
+    {
+        "model": "acme/m",
+        "engine": {"version": "0.12.0"},
+        "namespace": "n",
+        "coldStart": "5m",
+        "roles": {"decode": DECODE_ROLE},
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("scrapes", "asked"),
+    [
+        (["waiting 0.0\nrunning 2.0", "waiting 0.0\nrunning 0.0"], 2),
+        (["waiting 1\nrunning 0", "waiting 0\nrunning 1", "waiting 0\nrunning 0\nkv 0.4", "waiting 0\nkv 0.0"], 4),
+        (["unrelated_total 7"], 1),
+        ([None], 1),  # the engine has stopped
+    ],
+)
+def test_the_drain_ends_when_the_replica_holds_nothing(
+    scrapes: list[str | None], asked: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = {
+        "waiting": "vllm:num_requests_waiting",
+        "running": "vllm:num_requests_running",
+        "kv": "vllm:kv_cache_usage_perc",
+    }
+    urls: list[str] = []
+
+    def urlopen(url: str, timeout: float) -> io.BytesIO:
+        urls.append(url)
+        text = scrapes[len(urls) - 1]
+        if text is None:
+            raise ConnectionRefusedError
+        lines = [line.split() for line in text.splitlines()]
+        body = [f'{names.get(name, name)}{{model_name="m"}} {amount}' for name, amount in lines]
+        return io.BytesIO("\n".join(["# HELP x y", *body]).encode())
+
+    monkeypatch.setattr("urllib.request.urlopen", urlopen)
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    python, _, script = drain_command(DECODE, "/metrics", 8000)
+    assert python == "python3"
+    exec(compile(script, "drain", "exec"), {})
+    assert urls == ["http://127.0.0.1:8000/metrics"] * asked
+
+
+def test_a_worker_host_waits_for_its_leader(monkeypatch: pytest.MonkeyPatch) -> None:
+    urls: list[str] = []
+    monkeypatch.setenv("LWS_WORKER_INDEX", "1")
+    monkeypatch.setenv("LWS_LEADER_ADDRESS", "chat-0.chat")
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    monkeypatch.setattr("urllib.request.urlopen", lambda url, timeout: urls.append(url) or io.BytesIO(b""))
+    exec(compile(drain_command(DECODE, "/metrics", 8000)[2], "drain", "exec"), {})
+    assert urls == ["http://chat-0.chat:8000/metrics"]
