@@ -1,23 +1,23 @@
 """Where the stack lives: one cluster, one kubeconfig context."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from triplane.settings.base import Settings
-from triplane.settings.values import Name, Version
+from triplane.settings.values import Flag, Name, Version
 
 
 class AwsSettings(Settings):
     """What the AWS side of Karpenter attaches to. All optional: found by the `karpenter.sh/discovery` tag otherwise."""
 
-    subnets: tuple[str, ...] = ()
+    subnets: tuple[Annotated[str, Field(pattern=r"^subnet-[0-9a-z]+$")], ...] = ()
     """Subnet ids that get the `karpenter.sh/discovery` tag; none: the tag is already there."""
-    security_groups: tuple[str, ...] = ()
+    security_groups: tuple[Annotated[str, Field(pattern=r"^sg-[0-9a-z]+$")], ...] = ()
     """Security group ids that get the `karpenter.sh/discovery` tag; none: the tag is already there."""
-    node_role: str | None = None
+    node_role: str | None = Field(default=None, pattern=r"^[\w+=,.@-]{1,64}$")
     """Name of an existing IAM role for nodes; none: `KarpenterNodeRole-<cluster>` (created where cloud is eks)."""
-    spot_service_linked_role: bool = False
+    spot_service_linked_role: Flag = False
     """Create the spot service-linked role, which an account can hold only once."""
 
 
@@ -28,7 +28,7 @@ class ClusterSettings(Settings):
     """The cluster's name in its cloud."""
     context: str = Field(min_length=1)
     """The only kubeconfig context this stack may touch."""
-    kubeconfig: str | None = None
+    kubeconfig: str | None = Field(default=None, min_length=1)
     """Path of the kubeconfig file; none: KUBECONFIG, then ~/.kube/config."""
     cloud: Literal["eks", "existing"]
     """eks: also the AWS resources that Karpenter needs; existing: Kubernetes objects only."""
@@ -38,8 +38,9 @@ class ClusterSettings(Settings):
     """AWS region; needed where cloud is eks."""
     kubernetes: Version
     """Version of the control plane, such as "1.35"."""
-    adopt: bool = False
+    adopt: Flag = False
     """Take over objects that already exist (server-side apply), instead of failing on them."""
     aws: AwsSettings = AwsSettings()
+    """What the AWS side attaches to, where cloud is eks."""
     namespace: Name = "kube-system"
     """Where Karpenter runs."""

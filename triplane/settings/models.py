@@ -1,11 +1,20 @@
 """Models to serve: engine, objective and cold start, and one autoscaled role each for prefill and decode."""
 
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag
 
 from triplane.settings.base import Settings
-from triplane.settings.values import GpuCount, Name, Percentage, PositiveDuration, Quantity, Version
+from triplane.settings.values import (
+    Flag,
+    GpuCount,
+    Name,
+    Percentage,
+    PositiveDuration,
+    PositiveNumber,
+    Quantity,
+    Version,
+)
 
 RoleName = Literal["prefill", "decode", "aggregated"]
 
@@ -14,7 +23,9 @@ class EngineSettings(Settings):
     """The serving engine. Its version decides which metric names exist."""
 
     name: Literal["vllm", "sglang", "trtllm"] = "vllm"
+    """Which engine serves."""
     version: Version
+    """Its release, such as "0.12.0"."""
 
 
 class ServiceObjective(Settings):
@@ -29,25 +40,27 @@ class ServiceObjective(Settings):
 class TrafficSettings(Settings):
     """The load a model is planned for."""
 
-    requests_per_second: float = Field(gt=0)
-    input_tokens: int = Field(ge=1, strict=True)
+    requests_per_second: PositiveNumber
+    """Mean arrival rate."""
+    input_tokens: int = Field(ge=1, le=100_000_000, strict=True)
     """Mean prompt length."""
-    output_tokens: int = Field(ge=1, strict=True)
+    output_tokens: int = Field(ge=1, le=100_000_000, strict=True)
     """Mean answer length."""
 
 
 class ReplicaRange(Settings):
     """Bounds of a role's autoscaler. Both explicit: KEDA's own defaults are 0 and 100."""
 
-    min: int = Field(ge=0, strict=True)
+    min: int = Field(ge=0, le=10_000, strict=True)
     """Floor. 0 only where the model has no SLO."""
-    max: int = Field(ge=1, strict=True)
+    max: int = Field(ge=1, le=10_000, strict=True)
+    """Ceiling. With the surge it must fit the queue's quota."""
 
 
 class WvaSignal(Settings):
-    """llm-d Workload Variant Autoscaler computes the replicas (deprecated upstream since 0.9; kept for those who run it)."""
+    """Replicas from llm-d's Workload Variant Autoscaler: deprecated upstream since 0.9, kept for those who run it."""
 
-    variant_cost: float = Field(ge=0)
+    variant_cost: PositiveNumber
     """GPUs per replica times price, in any one unit."""
 
 
@@ -56,27 +69,31 @@ class SignalSettings(Settings):
 
     backlog: PositiveDuration | None = None
     """Prefill: seconds of queued prompt work per replica, from in-flight tokens (EPP); needs tokensPerSecond."""
-    tokens_per_second: float | None = Field(default=None, gt=0)
+    tokens_per_second: PositiveNumber | None = None
     """Prefill rate of one replica, measured."""
     kv_usage: Percentage | None = None
     """Decode: KV cache in use, summed over the role's pods and divided by this target."""
-    queue_depth: int | None = Field(default=None, ge=1, strict=True)
+    queue_depth: int | None = Field(default=None, ge=1, le=1_000_000, strict=True)
     """Requests waiting for capacity, per replica."""
-    concurrency: int | None = Field(default=None, ge=1, strict=True)
+    concurrency: int | None = Field(default=None, ge=1, le=1_000_000, strict=True)
     """Requests running, per replica."""
-    flow_control_queue: int | None = Field(default=None, ge=1, strict=True)
+    flow_control_queue: int | None = Field(default=None, ge=1, le=1_000_000, strict=True)
     """Requests queued in the EPP, per replica; needs its flowControl gate and inferencePool."""
     inference_pool: Name | None = None
     """InferencePool that the EPP serves, for flowControlQueue."""
     wva: WvaSignal | None = None
+    """Replicas as llm-d WVA computes them."""
 
 
 class ObjectTarget(Settings):
     """An object with a scale subresource that somebody else declares."""
 
-    api_version: str = Field(min_length=1)
-    kind: str = Field(min_length=1)
+    api_version: str = Field(pattern=r"^([a-z0-9.-]+/)?v[0-9][a-z0-9]*$")
+    """Such as apps/v1 or leaderworkerset.x-k8s.io/v1."""
+    kind: str = Field(pattern=r"^[A-Z][A-Za-z0-9]*$")
+    """Such as Deployment or LeaderWorkerSet."""
     name: Name
+    """The object's name, in the model's namespace."""
 
 
 class DynamoTarget(Settings):
@@ -84,46 +101,73 @@ class DynamoTarget(Settings):
 
     deployment: Name
     """The DynamoGraphDeployment."""
-    component: str = Field(min_length=1)
+    component: str = Field(min_length=1, max_length=63)
+    """Name of the component."""
+
+
+def _target_kind(value: Any) -> str:
+    dynamo = (
+        "deployment" in value or "component" in value if isinstance(value, dict) else isinstance(value, DynamoTarget)
+    )
+    return "dynamo" if dynamo else "object"
+
+
+ScaleTarget = Annotated[
+    Annotated[ObjectTarget, Tag("object")] | Annotated[DynamoTarget, Tag("dynamo")], Discriminator(_target_kind)
+]
+"""An object with a scale subresource (apiVersion, kind, name), or a Dynamo component (deployment, component)."""
 
 
 class WorkloadSettings(Settings):
-    """The serving workload itself, where this stack declares it: a Deployment, or a LeaderWorkerSet over several hosts."""
+    """The serving workload, where this stack declares it: a Deployment, or a LeaderWorkerSet over several hosts."""
 
-    image: str = Field(min_length=1)
+    image: str = Field(pattern=r"^\S+$")
+    """The engine's container image."""
     args: tuple[str, ...] = ()
     """Arguments of the engine."""
-    env: dict[str, str] = {}
+    env: dict[Annotated[str, Field(pattern=r"^[-._a-zA-Z][-._a-zA-Z0-9]*$")], str] = Field(default_factory=dict)
+    """Environment variables of the engine. Secrets belong in a Secret that the pod reads."""
     cpu: Quantity = "8"
+    """CPU of one pod."""
     memory: Quantity = "64Gi"
+    """Memory of one pod."""
     port: int = Field(default=8000, ge=1, le=65535, strict=True)
+    """Port of the engine's HTTP API."""
     shared_memory: Quantity = "16Gi"
     """Size of /dev/shm, which NCCL needs."""
     termination_grace: PositiveDuration | None = None
     """Longest drain of a pod; left out: 10 minutes, or the longest that the pool allows."""
     service_account: Name | None = None
-    image_pull_secrets: tuple[str, ...] = ()
+    """ServiceAccount of the pods; left out: the namespace's default."""
+    image_pull_secrets: tuple[Name, ...] = ()
+    """Secrets for pulling the image."""
 
 
 class RoleSettings(Settings):
     """One role of a model: where its replicas run, how many, and what they scale on."""
 
     pool: Name
+    """The pool its pods land on."""
     queue: Name
+    """The leaf queue its pods draw from."""
     gpus: GpuCount
     """GPUs of one pod (tensor parallel)."""
-    hosts: int = Field(default=1, ge=1, strict=True)
+    hosts: int = Field(default=1, ge=1, le=1_000, strict=True)
     """Pods of one replica. More than one: a gang, a LeaderWorkerSet group."""
     replicas: ReplicaRange
-    surge: int = Field(default=0, ge=0, strict=True)
+    """Bounds of the autoscaler."""
+    surge: int = Field(default=0, ge=0, le=10_000, strict=True)
     """Replicas that a rollout may add above max; they count against the quota."""
-    preemptible: bool = False
-    """Preemptible replicas may use GPUs above the quota, and KAI may take them back at any time (no PDB protects them)."""
+    preemptible: Flag = False
+    """Replicas may use GPUs above the quota, and KAI may take them back at any time: no PDB protects them."""
     signal: SignalSettings
+    """What the role scales on."""
     autoscaler: Literal["keda", "hpa"] = "keda"
-    target: ObjectTarget | DynamoTarget | None = None
+    """keda: a ScaledObject; hpa: a HorizontalPodAutoscaler over an adapter's external metrics."""
+    target: ScaleTarget | None = None
     """What to scale; left out: the workload of this role, or a Deployment named <model>-<role>."""
     workload: WorkloadSettings | None = None
+    """The serving workload itself, where this stack declares it; left out: somebody else declares it."""
 
     @property
     def gpus_per_replica(self) -> int:
@@ -137,11 +181,16 @@ class ModelSettings(Settings):
     model: str = Field(min_length=1)
     """Name of the weights, such as nvidia/Llama-3.3-70B-Instruct-FP8."""
     engine: EngineSettings
+    """What serves it."""
     namespace: Name
+    """Where its pods run."""
     slo: ServiceObjective | None = None
+    """Latency objective; with one, no role may scale to zero."""
     cold_start: PositiveDuration
     """From no node to the first token. Sizes probes, windows, rate caps and headroom."""
     traffic: TrafficSettings | None = None
-    served_name: str | None = None
+    """The load it is planned for."""
+    served_name: str | None = Field(default=None, min_length=1)
     """The engine's served-model-name where it differs from the model."""
     roles: dict[RoleName, RoleSettings] = Field(min_length=1)
+    """prefill and decode together, or aggregated alone."""

@@ -5,14 +5,15 @@ from typing import Literal
 from pydantic import Field
 
 from triplane.settings.base import Settings
-from triplane.settings.values import Version
+from triplane.settings.values import Flag, Version
 
 
 class ControllerSettings(Settings):
     """One controller. Its version decides which fields of its objects may be used."""
 
     version: Version
-    install: bool = False
+    """The release that runs in the cluster, such as "1.14.1"."""
+    install: Flag = False
     """Install it with this stack as a Helm release; false: it is already there."""
 
 
@@ -20,8 +21,16 @@ class KarpenterSettings(ControllerSettings):
     """Karpenter, with the feature gates that are on."""
 
     version: Version = "1.14.1"
+    """The release that runs in the cluster."""
     gates: frozenset[
-        Literal["StaticCapacity", "NodeRepair", "NodeOverlay", "CapacityBuffer", "SpotToSpotConsolidation", "TerminateFirstDrift"]
+        Literal[
+            "StaticCapacity",
+            "NodeRepair",
+            "NodeOverlay",
+            "CapacityBuffer",
+            "SpotToSpotConsolidation",
+            "TerminateFirstDrift",
+        ]
     ] = frozenset()
     """Feature gates switched on. ReservedCapacity is on by default since 1.6."""
 
@@ -30,7 +39,8 @@ class KaiSettings(ControllerSettings):
     """KAI Scheduler."""
 
     version: Version = "0.16.8"
-    gpu_sharing: bool = False
+    """The release that runs in the cluster."""
+    gpu_sharing: Flag = False
     """Allow fractions of a GPU (Helm `global.gpuSharing` and `global.clusterAutoscaling`)."""
 
 
@@ -38,13 +48,17 @@ class KedaSettings(ControllerSettings):
     """KEDA."""
 
     version: Version = "2.20.2"
+    """The release that runs in the cluster."""
 
 
 class PlatformSettings(Settings):
     """What runs in the cluster beside the workloads."""
 
     karpenter: KarpenterSettings = KarpenterSettings()
+    """Buys and removes nodes."""
     kai: KaiSettings = KaiSettings()
+    """Places gangs and shares GPUs between queues."""
     keda: KedaSettings = KedaSettings()
+    """Scales roles."""
     prometheus: str = Field(default="http://prometheus.monitoring:9090", pattern=r"^https?://[^\s/]+")
     """Address of Prometheus as KEDA reaches it from inside the cluster."""

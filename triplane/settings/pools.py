@@ -1,11 +1,41 @@
-"""GPU node pools. A pool's purpose decides how its nodes may be disrupted; an explicit block may only be as safe or safer."""
+"""GPU node pools. A pool's purpose decides how its nodes may be disrupted; a block may only be as safe or safer."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, PlainValidator, WithJsonSchema
 
 from triplane.settings.base import Settings
-from triplane.settings.values import GpuCount, Name, PositiveDuration, Quantity, TimeOfDay
+from triplane.settings.values import (
+    Flag,
+    GpuCount,
+    LabelKey,
+    LabelValue,
+    Name,
+    NodeDuration,
+    NodeDurationOrNever,
+    PositiveDuration,
+    TimeOfDay,
+    label_key,
+)
+
+
+def _topology_level(value: Any) -> str:
+    if value in ("zone", "host"):
+        return str(value)
+    if not isinstance(value, str) or "/" not in value:
+        raise ValueError("a level is zone, host, or a node label key such as topology.example.com/rack")
+    return label_key(value)
+
+
+TopologyLevel = Annotated[
+    str, PlainValidator(_topology_level), WithJsonSchema({"type": "string", "examples": ["zone", "host"]})
+]
+"""A level of placement: zone, host, or the key of a node label."""
+
+# EC2NodeClass's own pattern, less the units that nobody sizes a node's disk in.
+_VOLUME = r"^((?:[1-9][0-9]{0,3}|[1-4][0-9]{4}|5[0-8][0-9]{3}|59000)Gi|(?:[1-9]|[1-5][0-9])Ti)$"
+VolumeSize = Annotated[str, Field(pattern=_VOLUME)]
+"""A size from 1Gi to 59Ti in whole Gi or Ti."""
 
 Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 Purpose = Literal["serving", "training", "batch"]
@@ -16,7 +46,7 @@ class NodeCount(Settings):
 
     max: int = Field(ge=1, le=10_000, strict=True)
     """Limit in whole nodes. Karpenter has no default limit."""
-    static: int | None = Field(default=None, ge=1, strict=True)
+    static: int | None = Field(default=None, ge=1, le=10_000, strict=True)
     """Keep exactly this many nodes (warm capacity). Needs the gate StaticCapacity, and max above it for drift."""
 
 
@@ -34,46 +64,54 @@ class CapacitySettings(Settings):
 class MaintenanceWindow(Settings):
     """When nodes may be replaced for drift (a new AMI, a changed NodeClass), one at a time. Outside it: none."""
 
-    days: tuple[Day, ...] = Field(min_length=1)
+    days: tuple[Day, ...] = Field(min_length=1, max_length=7)
+    """Days in UTC on which the window opens."""
     start: TimeOfDay = Field(alias="from")
+    """In UTC, as Karpenter's schedules are."""
     end: TimeOfDay = Field(alias="to")
-    """In UTC, as Karpenter's schedules are. An end before the start is on the next day."""
+    """In UTC. An end before the start is on the next day; equal to it, the window lasts 24 hours."""
 
 
 class DisruptionSettings(Settings):
     """Overrides of what the purpose sets. Only towards safer; the policy itself (WhenEmpty) has no switch."""
 
-    consolidate_after: PositiveDuration | Literal["Never"] | None = None
+    consolidate_after: NodeDurationOrNever | None = None
     """How long a node stays empty before it is removed."""
-    expire_after: PositiveDuration | Literal["Never"] | None = None
+    expire_after: NodeDurationOrNever | None = None
     """Age at which Karpenter forcefully replaces a node, outside every budget."""
-    termination_grace_period: PositiveDuration | None = None
+    termination_grace_period: NodeDuration | None = None
     """Longest drain of a node; it overrides do-not-disrupt and PodDisruptionBudgets."""
 
 
 class StorageSettings(Settings):
     """Room for an image and a model's weights. The AWS default is a 20 GiB root volume beside 30 TB of unused NVMe."""
 
-    local_nvme: bool = True
+    local_nvme: Flag = True
     """Join the instance's NVMe disks (RAID0) and use them for images and ephemeral storage, where it has any."""
-    root_volume: Quantity = "200Gi"
+    root_volume: VolumeSize = "200Gi"
     """Size of the root volume (of Bottlerocket: of the data volume)."""
 
 
 class TaintSettings(Settings):
     """A taint in Kubernetes' own words."""
 
-    key: str = Field(min_length=1, max_length=316)
-    value: str | None = None
+    key: LabelKey
+    """Such as example.com/dedicated."""
+    value: LabelValue | None = None
+    """Left out: empty."""
     effect: Literal["NoSchedule", "NoExecute", "PreferNoSchedule"] = "NoSchedule"
+    """What happens to pods that do not tolerate it."""
 
 
 class NodeClassReference(Settings):
     """An existing NodeClass that this stack does not own."""
 
-    group: str = Field(min_length=1)
-    kind: str = Field(min_length=1)
-    name: str = Field(min_length=1)
+    group: str = Field(pattern=r"^[^/\s]+$")
+    """API group, such as karpenter.k8s.aws."""
+    kind: str = Field(pattern=r"^[A-Z][A-Za-z0-9]*$")
+    """Such as EC2NodeClass."""
+    name: Name
+    """The object's name."""
 
 
 class PoolSettings(Settings):
@@ -84,22 +122,31 @@ class PoolSettings(Settings):
     accelerator: str
     """The GPU in people's words, such as H100-SXM5 or L4: see `triplane.catalog`."""
     gpus_per_node: GpuCount
-    zones: tuple[str, ...] = ()
+    """GPUs of one node: with the accelerator it decides the instance type."""
+    zones: tuple[LabelValue, ...] = ()
     """Availability zones; none: any of the region. A pool with EFA or a placement group has exactly one."""
     nodes: NodeCount
+    """How many nodes the pool may have."""
     capacity: CapacitySettings = CapacitySettings(fallback="on-demand")
+    """Where nodes come from; left out: on-demand."""
     ami: str | None = Field(default=None, pattern=r"^(al2023|bottlerocket)@v[0-9][0-9A-Za-z.]*$")
     """Pinned AMI alias, such as al2023@v20261115. `latest` would drift every node at each release."""
-    efa: bool = False
+    efa: Flag = False
     """Elastic Fabric Adapter on every node, for gangs over several nodes and KV transfer."""
-    placement_group: str | None = None
+    placement_group: str | None = Field(default=None, min_length=1)
     """Name of a cluster placement group."""
     maintenance: MaintenanceWindow | None = None
-    topology: tuple[Literal["zone", "host"] | Annotated[str, Field(pattern=r"^[a-z0-9./-]+/[A-Za-z0-9._-]+$")], ...] = ()
+    """When nodes may be replaced for drift; left out: never."""
+    topology: tuple[
+        Literal["zone", "host"] | Annotated[str, Field(pattern=r"^[a-z0-9./-]+/[A-Za-z0-9._-]+$")], ...
+    ] = ()
     """Levels for KAI's topology-aware placement, widest first: zone, host, or a node label key."""
     disruption: DisruptionSettings = DisruptionSettings()
+    """Overrides of what the purpose sets, towards safer only."""
     storage: StorageSettings = StorageSettings()
-    labels: dict[str, str] = {}
+    """Disks of a node."""
+    labels: dict[LabelKey, LabelValue] = Field(default_factory=dict)
+    """Further labels on every node of the pool."""
     taints: tuple[TaintSettings, ...] = ()
     """Further taints; nvidia.com/gpu:NoSchedule is always there."""
     startup_taints: tuple[TaintSettings, ...] = ()
@@ -112,6 +159,10 @@ class PoolSettings(Settings):
     """Use an existing NodeClass instead of declaring one."""
     longest_job: PositiveDuration | None = None
     """Longest job on the pool; bounds a finite expireAfter."""
-    tags: dict[str, str] = {}
+    tags: dict[Annotated[str, Field(min_length=1)], str] = Field(default_factory=dict)
     """Cloud tags on the instances and volumes."""
 
+    @property
+    def gpus(self) -> int:
+        """GPUs of the pool at its node limit."""
+        return self.nodes.max * self.gpus_per_node

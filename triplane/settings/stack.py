@@ -1,7 +1,6 @@
 """The whole stack file."""
 
-import datetime as dt
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -11,28 +10,33 @@ from triplane.settings.models import ModelSettings
 from triplane.settings.platform import PlatformSettings
 from triplane.settings.pools import PoolSettings
 from triplane.settings.queues import QueueSettings
-from triplane.settings.values import Name
+from triplane.settings.values import Flag, Moment, Name
 
 
 class ObservabilitySettings(Settings):
     """Dashboards and alerts for the three layers."""
 
-    dashboards: bool = False
-    alerts: bool = False
+    dashboards: Flag = False
+    """Grafana dashboards."""
+    alerts: Flag = False
+    """Prometheus alerts."""
 
 
 class PolicySettings(Settings):
     """Which rules judge the stack."""
 
     profile: Literal["core", "recommended", "all"] = "core"
+    """core: what breaks production; recommended: more; all: everything."""
 
 
 class FreezeSettings(Settings):
     """Hold everything still during an incident: scalers pinned, no node replaced or removed."""
 
-    since: dt.datetime
+    since: Moment
+    """When the freeze began, in UTC."""
     reason: str = Field(min_length=1)
-    replicas: dict[str, int] = {}
+    """Why, for whoever finds it."""
+    replicas: dict[str, Annotated[int, Field(ge=0, le=10_000, strict=True)]] = Field(default_factory=dict)
     """Replicas to hold, by <model>/<role>."""
 
 
@@ -40,14 +44,18 @@ class PatchTarget(Settings):
     """Which generated object a patch changes."""
 
     kind: str = Field(min_length=1)
+    """Such as NodePool."""
     name: str = Field(min_length=1)
-    namespace: str | None = None
+    """The object's name."""
+    namespace: Name | None = None
+    """Needed where two namespaces hold one of this kind and name."""
 
 
 class PatchSettings(Settings):
     """A deep merge into one generated object, after generation. Judged like everything else."""
 
     target: PatchTarget
+    """Which object."""
     merge: dict[str, Any]
     """Merged key by key (RFC 7386): null removes a key, a list replaces a list."""
 
@@ -56,13 +64,22 @@ class StackSettings(Settings):
     """Everything one environment declares."""
 
     cluster: ClusterSettings
+    """The one cluster this stack may touch."""
     platform: PlatformSettings = PlatformSettings()
+    """Controllers and Prometheus: versions, and what to install."""
     pools: dict[Name, PoolSettings] = Field(min_length=1)
-    queues: dict[Name, QueueSettings] = {}
-    models: dict[Name, ModelSettings] = {}
+    """GPU node pools by name."""
+    queues: dict[Name, QueueSettings] = Field(default_factory=dict)
+    """The tree of KAI queues by name."""
+    models: dict[Name, ModelSettings] = Field(default_factory=dict)
+    """Models to serve by name."""
     observability: ObservabilitySettings = ObservabilitySettings()
+    """Dashboards and alerts."""
     policy: PolicySettings = PolicySettings()
+    """Which rules judge the stack."""
     patches: tuple[PatchSettings, ...] = ()
-    manifests: tuple[str, ...] = ()
+    """Changes to generated objects, applied last."""
+    manifests: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     """Paths or globs of further Kubernetes manifests, relative to Pulumi.yaml. Judged like everything else."""
     freeze: FreezeSettings | None = None
+    """Hold everything still; left out: no freeze."""

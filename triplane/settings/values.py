@@ -6,11 +6,13 @@ Each type reads the text a person writes and prints it back in one canonical for
 import datetime as dt
 import re
 from decimal import Decimal
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, PlainValidator, WithJsonSchema
 
-_DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)d)?(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?(?:(\d+(?:\.\d+)?)ms)?")
+_DURATION = re.compile(
+    r"(?:(\d+(?:\.\d+)?)d)?(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?(?:(\d+(?:\.\d+)?)ms)?"
+)
 _UNIT_SECONDS = (Decimal(86400), Decimal(3600), Decimal(60), Decimal(1), Decimal("0.001"))
 
 
@@ -21,7 +23,9 @@ def parse_duration(value: Any) -> dt.timedelta:
     match = _DURATION.fullmatch(value) if isinstance(value, str) and value else None
     if match is None:
         raise ValueError("a duration needs a number and a unit: 50ms, 90s, 10m, 1h30m or 2d")
-    seconds = sum((Decimal(part) * unit for part, unit in zip(match.groups(), _UNIT_SECONDS, strict=True) if part), Decimal(0))
+    seconds = sum(
+        (Decimal(part) * unit for part, unit in zip(match.groups(), _UNIT_SECONDS, strict=True) if part), Decimal(0)
+    )
     return dt.timedelta(microseconds=int(seconds * 1_000_000))
 
 
@@ -55,6 +59,29 @@ def _positive(value: dt.timedelta) -> dt.timedelta:
 
 PositiveDuration = Annotated[Duration, AfterValidator(_positive)]
 """A length of time above zero."""
+
+
+def _whole_seconds(value: dt.timedelta) -> dt.timedelta:
+    if value.microseconds:
+        raise ValueError("must be whole seconds: Karpenter's durations know no fractions")
+    return value
+
+
+NodeDuration = Annotated[PositiveDuration, AfterValidator(_whole_seconds)]
+"""A length of time in whole seconds, as Karpenter's schema demands (`^([0-9]+(s|m|h))+$`)."""
+
+
+def _node_duration_or_never(value: Any) -> dt.timedelta | str:
+    return "Never" if value == "Never" else _whole_seconds(_positive(parse_duration(value)))
+
+
+NodeDurationOrNever = Annotated[
+    dt.timedelta | Literal["Never"],
+    PlainValidator(_node_duration_or_never),
+    PlainSerializer(lambda value: value if value == "Never" else format_duration(value), return_type=str),
+    WithJsonSchema({"anyOf": [{"const": "Never"}, _DURATION_SCHEMA]}),
+]
+"""A length of time in whole seconds, or `Never`."""
 
 
 def parse_percentage(value: Any) -> float:
@@ -129,10 +156,14 @@ TimeOfDay = Annotated[
 def _version(value: Any) -> str:
     if not isinstance(value, str) or not re.fullmatch(r"\d+\.\d+(\.\d+)?", value):
         raise ValueError('a version is written "1.14.1" or "1.14", with quotes (YAML reads an unquoted 1.10 as 1.1)')
+    if any(len(part) > 6 for part in value.split(".")):
+        raise ValueError('a version is written "1.14.1" or "1.14"')
     return value
 
 
-Version = Annotated[str, BeforeValidator(_version), WithJsonSchema({"type": "string", "pattern": r"^\d+\.\d+(\.\d+)?$"})]
+Version = Annotated[
+    str, BeforeValidator(_version), WithJsonSchema({"type": "string", "pattern": r"^\d+\.\d+(\.\d+)?$"})
+]
 """A release without a leading v."""
 
 
@@ -147,12 +178,84 @@ _DNS_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 
 def _name(value: Any) -> str:
     if not isinstance(value, str) or len(value) > 63 or not re.fullmatch(_DNS_LABEL, value):
-        raise ValueError("a name is at most 63 lower-case letters, digits and '-', and starts and ends with a letter or digit")
+        raise ValueError(
+            "a name is at most 63 lower-case letters, digits and '-', and starts and ends with a letter or digit"
+        )
     return value
 
 
-Name = Annotated[str, BeforeValidator(_name), WithJsonSchema({"type": "string", "pattern": f"^{_DNS_LABEL}$", "maxLength": 63})]
+Name = Annotated[
+    str, BeforeValidator(_name), WithJsonSchema({"type": "string", "pattern": f"^{_DNS_LABEL}$", "maxLength": 63})
+]
 """A DNS label (RFC 1123), as Kubernetes object names and label values need."""
 
-GpuCount = Annotated[int, Field(ge=1, strict=True)]
-"""A number of whole GPUs."""
+GpuCount = Annotated[int, Field(ge=1, le=1_000, strict=True)]
+"""A number of whole GPUs of one pod or node."""
+
+Flag = Annotated[bool, Field(strict=True)]
+"""true or false: the engine reads `yes` and `on` as text."""
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError("must be a number")  # noqa: TRY004 - pydantic reports ValueError
+    return value
+
+
+PositiveNumber = Annotated[float, BeforeValidator(_number), Field(gt=0)]
+"""A number above zero."""
+
+_QUALIFIED = r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
+_LABEL_VALUE = r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?"
+
+
+def label_key(value: Any) -> str:
+    """A label or taint key as it is. Raises ValueError."""
+    if not isinstance(value, str) or not re.fullmatch(_QUALIFIED, value):
+        raise ValueError("a label or taint key is a name such as team or example.com/team")
+    prefix, _, name = value.rpartition("/")
+    if len(name) > 63 or len(prefix) > 253:
+        raise ValueError("a label or taint key has at most 63 characters after its /, and 253 before")
+    return value
+
+
+def _label_value(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f'must be text: write "{str(value).lower()}", with quotes')  # noqa: TRY004 - pydantic reports ValueError
+    if len(value) > 63 or not re.fullmatch(_LABEL_VALUE, value):
+        raise ValueError("is at most 63 letters, digits, '-', '_' and '.', and starts and ends with a letter or digit")
+    return value
+
+
+LabelKey = Annotated[str, BeforeValidator(label_key), WithJsonSchema({"type": "string", "pattern": f"^{_QUALIFIED}$"})]
+"""A label or taint key, as Kubernetes takes them."""
+
+LabelValue = Annotated[
+    str,
+    BeforeValidator(_label_value),
+    WithJsonSchema({"type": "string", "pattern": f"^{_LABEL_VALUE}$", "maxLength": 63}),
+]
+"""A label or taint value, as Kubernetes takes them."""
+
+# Go's rendering of a time, which is what the engine makes of an unquoted one: `2026-12-01 03:10:00 +0000 UTC`.
+_GO_TIME = re.compile(r"(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)(?:\.\d+)? ([-+]\d\d)(\d\d) \S+")
+
+
+def _moment(value: Any) -> dt.datetime:
+    if isinstance(value, dt.datetime):
+        return value
+    text = _GO_TIME.sub(r"\1T\2\3:\4", value) if isinstance(value, str) else ""
+    try:
+        moment = dt.datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError("a moment is written 2026-12-01T03:10:00Z") from None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)).astimezone(dt.UTC)
+
+
+Moment = Annotated[
+    dt.datetime,
+    PlainValidator(_moment),
+    PlainSerializer(lambda moment: moment.strftime("%Y-%m-%dT%H:%M:%SZ"), return_type=str),
+    WithJsonSchema({"type": "string", "examples": ["2026-12-01T03:10:00Z"]}),
+]
+"""A moment in UTC; without a zone it is UTC."""
