@@ -43,8 +43,9 @@ def fleet_manifests(stack: StackSettings, extra: Sequence[Manifest] = ()) -> Fle
     """Every object of the stack, with its patches applied. `extra` holds the objects that `manifests:` names.
 
     The order is that of the stack file, and of `extra`: the same input gives the same output. Raises ManifestError for
-    a patch without a target, and for two manifests of one object.
+    a patch without a target, for two manifests of one object, and for two owners of the external metrics API.
     """
+    _refuse_two_metric_servers(stack)
     pools = {
         name: nodes.pool_manifests(name, pool, stack.cluster, stack.platform, frozen=stack.freeze is not None)
         for name, pool in stack.pools.items()
@@ -88,6 +89,24 @@ def _role(stack: StackSettings, model_name: str, role_name: RoleName) -> list[Ma
             frozen_replicas=stack.freeze.replicas.get(f"{model_name}/{role_name}") if stack.freeze else None,
         ),
     ]
+
+
+def _refuse_two_metric_servers(stack: StackSettings) -> None:
+    """A cluster has one APIService external.metrics.k8s.io. KEDA's and an adapter's would take it from each other, and
+    every autoscaler of the loser reads nothing (keda #470, prometheus-adapter #561)."""
+    autoscalers = {
+        f"models.{model_name}.roles.{role_name}": role.autoscaler
+        for model_name, model in stack.models.items()
+        for role_name, role in model.roles.items()
+    }
+    hpa = next((place for place, autoscaler in autoscalers.items() if autoscaler == "hpa"), None)
+    keda = next((place for place, autoscaler in autoscalers.items() if autoscaler == "keda"), None)
+    keda = "platform.keda.install" if stack.platform.keda.install else keda
+    if hpa and keda:
+        raise ManifestError(
+            f"{hpa}.autoscaler: hpa reads external metrics from an adapter, and {keda} brings KEDA, which serves the "
+            "same API. A cluster has one server of external metrics: use keda for every role, or for none"
+        )
 
 
 def _refuse_duplicates(generated: Sequence[Manifest], extra: Sequence[Manifest]) -> None:

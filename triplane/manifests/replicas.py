@@ -30,8 +30,6 @@ PAUSED_REPLICAS: Final = "autoscaling.keda.sh/paused-replicas"
 _LONGEST_PERIOD: Final = 1800
 _LONGEST_WINDOW: Final = 3600
 
-_KEDA_HPA: Final = "keda-hpa-"
-
 
 def role_manifests(
     model_name: str,
@@ -51,6 +49,11 @@ def role_manifests(
     role = model.roles[role_name]
     place = f"models.{model_name}.roles.{role_name}"
     name = labels.role_name(model_name, role_name)
+    metadata: Manifest = {
+        "name": name,
+        "namespace": model.namespace,
+        "labels": {labels.APP: name, labels.MODEL: model_name, labels.ROLE: labels.role_label(role_name)},
+    }
     target = workloads.scale_target(model_name, model, role_name)
     triggers = role_triggers(model_name, model, role_name, target)
     if role.replicas.min == 0 and not (role.signal.flow_control_queue or role.signal.wva):
@@ -62,9 +65,9 @@ def role_manifests(
         raise ManifestError(f"freeze.replicas: {frozen_replicas} is no number of replicas for {model_name}/{role_name}")
     hold = Hold(frozen or frozen_replicas is not None, frozen_replicas)
     if role.autoscaler == "hpa":
-        rules = adapter_rules(name, model, role, triggers)
-        return [_horizontal_pod_autoscaler(place, name, model, role, target, triggers, cluster, hold), *rules]
-    return [_scaled_object(place, name, model, role, target, triggers, platform, cluster, hold)]
+        rules = adapter_rules(metadata, role, triggers)
+        return [_horizontal_pod_autoscaler(place, metadata, model, role, target, triggers, cluster, hold), *rules]
+    return [_scaled_object(place, metadata, model, role, target, triggers, platform, cluster, hold)]
 
 
 class Hold(NamedTuple):
@@ -76,7 +79,7 @@ class Hold(NamedTuple):
 
 def _scaled_object(
     place: str,
-    name: str,
+    metadata: Manifest,
     model: ModelSettings,
     role: RoleSettings,
     target: Manifest,
@@ -85,9 +88,10 @@ def _scaled_object(
     cluster: ClusterSettings,
     hold: Hold,
 ) -> Manifest:
-    if len(_KEDA_HPA + name) > 63:
+    hpa_name = f"keda-hpa-{metadata['name']}"
+    if len(hpa_name) > 63:
         raise ManifestError(
-            f"{place}: KEDA would name its HPA {_KEDA_HPA}{name}: {len(_KEDA_HPA + name)} characters, of at most 63. "
+            f"{place}: KEDA would name its HPA {hpa_name}: {len(hpa_name)} characters, of at most 63. "
             "Shorten the model's name, or set autoscaler: hpa"
         )
     annotations = _wva_annotations(model, role)
@@ -119,7 +123,7 @@ def _scaled_object(
     return {
         "apiVersion": "keda.sh/v1alpha1",
         "kind": "ScaledObject",
-        "metadata": _metadata(name, model, annotations),
+        "metadata": {**metadata, **({"annotations": annotations} if annotations else {})},
         "spec": spec,
     }
 
@@ -142,7 +146,7 @@ def _keda_trigger(trigger: Trigger, prometheus: str) -> Manifest:
 
 def _horizontal_pod_autoscaler(
     place: str,
-    name: str,
+    metadata: Manifest,
     model: ModelSettings,
     role: RoleSettings,
     target: Manifest,
@@ -160,6 +164,7 @@ def _horizontal_pod_autoscaler(
             f"{place}.replicas.min: an HPA scales to 0 since Kubernetes 1.37; this cluster is {cluster.kubernetes}. "
             "Set min: 1, or autoscaler: keda"
         )
+    annotations = _wva_annotations(model, role)
     behavior = _behavior(model, role, tolerance=_tolerance(cluster))
     if hold.frozen:
         for direction in behavior.values():
@@ -167,35 +172,37 @@ def _horizontal_pod_autoscaler(
     return {
         "apiVersion": "autoscaling/v2",
         "kind": "HorizontalPodAutoscaler",
-        "metadata": _metadata(name, model, _wva_annotations(model, role)),
+        "metadata": {**metadata, **({"annotations": annotations} if annotations else {})},
         "spec": {
             "scaleTargetRef": target,
             "minReplicas": bounds[0],
             "maxReplicas": bounds[1],
             "behavior": behavior,
-            "metrics": [_external_metric(name, model, role, trigger) for trigger in triggers],
+            "metrics": [_external_metric(metadata, role, trigger) for trigger in triggers],
         },
     }
 
 
-def _external_metric(name: str, model: ModelSettings, role: RoleSettings, trigger: Trigger) -> Manifest:
+def _external_metric(metadata: Manifest, role: RoleSettings, trigger: Trigger) -> Manifest:
     value = {"value" if trigger.target_type == "Value" else "averageValue": _quantity(trigger.target)}
-    metric: Manifest = {"name": external_metric_name(name, model, role, trigger)}
+    metric: Manifest = {"name": external_metric_name(metadata, role, trigger)}
     if role.signal.wva is not None:
-        metric["selector"] = {"matchLabels": {"variant_name": name, "exported_namespace": model.namespace}}
+        metric["selector"] = {
+            "matchLabels": {"variant_name": metadata["name"], "exported_namespace": metadata["namespace"]}
+        }
     return {"type": "External", "external": {"metric": metric, "target": {"type": trigger.target_type, **value}}}
 
 
-def external_metric_name(name: str, model: ModelSettings, role: RoleSettings, trigger: Trigger) -> str:
-    """The external metric that the HPA `name` asks for: `<namespace>_<name>_<trigger>`, since an adapter knows a name
-    once in a cluster. For WVA, the one that its own adapter rule gives."""
+def external_metric_name(metadata: Manifest, role: RoleSettings, trigger: Trigger) -> str:
+    """The external metric that the HPA of this `metadata` asks for: `<namespace>_<name>_<trigger>`, since an adapter
+    knows a name once in a cluster. For WVA, the one that its own adapter rule gives."""
     if role.signal.wva is not None:
         return catalog.metric("wva", "", "desired_replicas")
-    return f"{model.namespace}_{name}_{trigger.name}"
+    return f"{metadata['namespace']}_{metadata['name']}_{trigger.name}"
 
 
-def adapter_rules(name: str, model: ModelSettings, role: RoleSettings, triggers: tuple[Trigger, ...]) -> list[Manifest]:
-    """What makes the metrics of the HPA `name` exist: a ConfigMap with prometheus-adapter's `externalRules`.
+def adapter_rules(metadata: Manifest, role: RoleSettings, triggers: tuple[Trigger, ...]) -> list[Manifest]:
+    """What makes the HPA's metrics exist: a ConfigMap with prometheus-adapter's `externalRules`.
 
     Mount it as the adapter's configuration (`rules.existing` of its Helm chart) or merge its rules into the one there.
     None for WVA, whose own installation has the rule.
@@ -205,7 +212,7 @@ def adapter_rules(name: str, model: ModelSettings, role: RoleSettings, triggers:
     rules = [
         {
             "seriesQuery": trigger.series,
-            "name": {"as": external_metric_name(name, model, role, trigger)},
+            "name": {"as": external_metric_name(metadata, role, trigger)},
             # The query names its namespace itself; the adapter would look for a place to add the HPA's.
             "resources": {"namespaced": False},
             "metricsQuery": trigger.query,
@@ -213,8 +220,8 @@ def adapter_rules(name: str, model: ModelSettings, role: RoleSettings, triggers:
         for trigger in triggers
     ]
     text = yaml.safe_dump({"externalRules": rules}, sort_keys=False, width=1000)
-    metadata = _metadata(f"{name}-adapter-rules", model, {})
-    return [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"config.yaml": text}}]
+    own = {**metadata, "name": f"{metadata['name']}-adapter-rules"}
+    return [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": own, "data": {"config.yaml": text}}]
 
 
 def _behavior(model: ModelSettings, role: RoleSettings, *, tolerance: bool) -> Manifest:
@@ -265,11 +272,6 @@ def _wva_annotations(model: ModelSettings, role: RoleSettings) -> dict[str, str]
         "llm-d.ai/model-id": model.served_name or model.model,
         "llm-d.ai/variant-cost": number(role.signal.wva.variant_cost),
     }
-
-
-def _metadata(name: str, model: ModelSettings, annotations: dict[str, str]) -> Manifest:
-    metadata: Manifest = {"name": name, "namespace": model.namespace}
-    return {**metadata, "annotations": annotations} if annotations else metadata
 
 
 def _quantity(value: Decimal) -> str:

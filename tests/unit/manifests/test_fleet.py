@@ -1,5 +1,6 @@
 """The whole stack's objects: their order, patches, additions and a freeze."""
 
+import re
 from typing import Any
 
 import pytest
@@ -25,8 +26,14 @@ def stack(**overrides: Any) -> StackSettings:
                 "kubernetes": "1.35",
             },
             "pools": {
-                "serving": {"purpose": "serving", "accelerator": "H100-SXM5", "gpusPerNode": 8, "nodes": {"max": 4}},
-                "training": {"purpose": "training", "accelerator": "H100-SXM5", "gpusPerNode": 8, "nodes": {"max": 2}},
+                purpose: {
+                    "purpose": purpose,
+                    "accelerator": "H100-SXM5",
+                    "gpusPerNode": 8,
+                    "nodes": {"max": 4},
+                    "ami": "al2023@v20261115",
+                }
+                for purpose in ("serving", "training")
             },
             "queues": {
                 "team": {
@@ -150,3 +157,27 @@ def test_freeze_pins_the_named_roles_and_holds_the_others() -> None:
         "decode": {"autoscaling.keda.sh/paused": "true"},
     }
     assert fleet.pools["serving"] != fleet_manifests(stack()).pools["serving"]
+
+
+class TestOneServerOfExternalMetrics:
+    def stack(self, prefill: str, decode: str, install: bool) -> StackSettings:
+        models = stack().model_dump(by_alias=True, exclude_none=True)["models"]
+        models["chat"]["roles"]["prefill"]["autoscaler"] = prefill
+        models["chat"]["roles"]["decode"]["autoscaler"] = decode
+        return stack(models=models, platform={"keda": {"version": "2.20.2", "install": install}})
+
+    @pytest.mark.parametrize(
+        ("prefill", "decode", "install", "owner"),
+        [
+            ("hpa", "keda", False, "models.chat.roles.decode brings KEDA"),
+            ("keda", "hpa", False, "models.chat.roles.prefill brings KEDA"),
+            ("hpa", "hpa", True, "platform.keda.install brings KEDA"),
+        ],
+    )
+    def test_two(self, prefill: str, decode: str, install: bool, owner: str) -> None:
+        with pytest.raises(ManifestError, match=re.escape(owner)):
+            fleet_manifests(self.stack(prefill, decode, install))
+
+    @pytest.mark.parametrize(("prefill", "decode", "install"), [("keda", "keda", True), ("hpa", "hpa", False)])
+    def test_one(self, prefill: str, decode: str, install: bool) -> None:
+        assert fleet_manifests(self.stack(prefill, decode, install)).roles

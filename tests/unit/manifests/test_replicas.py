@@ -58,12 +58,15 @@ def declare(
     )
 
 
+LABELS = {"app.kubernetes.io/name": "chat-prefill", "llm-d.ai/model": "chat", "llm-d.ai/role": "prefill"}
+
+
 def test_scaled_object_in_full() -> None:
     assert declare(model={"slo": SLO}) == [
         {
             "apiVersion": "keda.sh/v1alpha1",
             "kind": "ScaledObject",
-            "metadata": {"name": "chat-prefill", "namespace": "serving"},
+            "metadata": {"name": "chat-prefill", "namespace": "serving", "labels": LABELS},
             "spec": {
                 "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "chat-prefill"},
                 "minReplicaCount": 2,
@@ -266,7 +269,7 @@ class TestHpa:
         assert hpa == {
             "apiVersion": "autoscaling/v2",
             "kind": "HorizontalPodAutoscaler",
-            "metadata": {"name": "chat-prefill", "namespace": "serving"},
+            "metadata": {"name": "chat-prefill", "namespace": "serving", "labels": LABELS},
             "spec": {
                 "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "chat-prefill"},
                 "minReplicas": 2,
@@ -290,7 +293,11 @@ class TestHpa:
                 ],
             },
         }
-        assert rules["metadata"] == {"name": "chat-prefill-adapter-rules", "namespace": "serving"}
+        assert rules["metadata"] == {
+            "name": "chat-prefill-adapter-rules",
+            "namespace": "serving",
+            "labels": LABELS,
+        }
 
     def test_every_metric_has_a_rule_with_keda_s_query(self) -> None:
         hpa, rules = declare(role={"autoscaler": "hpa"}, model={"slo": SLO})

@@ -49,7 +49,7 @@ signals = st.one_of(
     st.fixed_dictionaries({"queueDepth": st.integers(1, 300)}),
     st.fixed_dictionaries({"concurrency": st.integers(1, 3000)}),
     st.fixed_dictionaries({"flowControlQueue": st.integers(1, 50), "inferencePool": st.just("pool")}),
-    st.fixed_dictionaries({"wva": st.fixed_dictionaries({"variantCost": st.floats(0, 1e5)})}),
+    st.fixed_dictionaries({"wva": st.fixed_dictionaries({"variantCost": st.floats(0.01, 1e5)})}),
 )
 targets = st.one_of(
     st.none(),
