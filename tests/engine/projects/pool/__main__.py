@@ -18,14 +18,17 @@ k8s.apiextensions.CustomResource(
     metadata={"name": "engine-l4"},
     spec={
         "disruption": {
-            "budgets": [{"nodes": "0"}],
+            "budgets": [{"nodes": "1"}],
             "consolidateAfter": "1h",
             "consolidationPolicy": config.require("consolidationPolicy"),
         },
         "template": {
             "spec": {
                 "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "l4"},
-                "requirements": [{"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}],
+                "requirements": [
+                    {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
+                    {"key": "karpenter.k8s.aws/instance-gpu-name", "operator": "In", "values": ["l4"]},
+                ],
             }
         },
     },
