@@ -27,7 +27,7 @@ from triplane.catalog.hardware import (
     instance_type,
     instance_types,
 )
-from triplane.catalog.metrics import MetricFact, engines, metric, metric_class, normalise
+from triplane.catalog.metrics import MetricFact, engines, metric, metric_class, metric_names, normalise
 from triplane.catalog.shapes import ModelShape, model_shape
 
 __all__ = [
@@ -52,6 +52,7 @@ __all__ = [
     "known_issues",
     "metric",
     "metric_class",
+    "metric_names",
     "model_shape",
     "nearest_names",
     "normalise",

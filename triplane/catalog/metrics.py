@@ -122,6 +122,11 @@ def _facts() -> dict[str, MetricFact]:
     return facts
 
 
+def metric_names(kind: Kind) -> tuple[str, ...]:
+    """Every known name of one kind, as its exporter spells it: what a regular expression on names can be tried on."""
+    return tuple(fact.name for fact in _facts().values() if fact.kind == kind)
+
+
 @cache
 def _patterns() -> tuple[tuple[Kind, re.Pattern[str], re.Pattern[str] | None, re.Pattern[str] | None], ...]:
     def compiled(text: str | None) -> re.Pattern[str] | None:
