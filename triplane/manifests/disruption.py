@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from triplane.manifests.identity import ManifestError
-from triplane.settings.pools import Day, DisruptionSettings, MaintenanceWindow, PoolSettings, Purpose
+from triplane.settings.pools import Day, MaintenanceWindow, PoolSettings, Purpose
 from triplane.settings.values import format_duration
 
 DAYS: Final[tuple[Day, ...]] = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
@@ -26,8 +26,6 @@ class PurposeDefaults:
 
     consolidate_after: dt.timedelta
     """How long a node stays empty before it goes. Each pod that comes or goes starts the time anew."""
-    drifts_off_hours: bool
-    """Without a maintenance window: whether drift may act outside working hours, or not at all."""
     repairs: bool
     """Whether node repair (Karpenter 1.15, gate NodeRepair) may take one node at a time."""
 
@@ -35,17 +33,14 @@ class PurposeDefaults:
 PURPOSES: Final[dict[Purpose, PurposeDefaults]] = {
     # Longer than a scaler's way down and up again (a 5 minute window, then a cold start of minutes), so that a dip in
     # traffic does not buy the node twice.
-    "serving": PurposeDefaults(dt.timedelta(hours=1), drifts_off_hours=True, repairs=True),
+    "serving": PurposeDefaults(dt.timedelta(hours=1), repairs=True),
     # The first nodes of a gang wait empty for its last one; and emptiness is validated once only, so that a node can
     # go just as its pods arrive (kubernetes-sigs/karpenter#3185). Repair ignores do-not-disrupt, and one node ends
     # the whole gang.
-    "training": PurposeDefaults(dt.timedelta(minutes=30), drifts_off_hours=False, repairs=False),
+    "training": PurposeDefaults(dt.timedelta(minutes=30), repairs=False),
     # A queue's next job usually binds within minutes.
-    "batch": PurposeDefaults(dt.timedelta(minutes=15), drifts_off_hours=True, repairs=True),
+    "batch": PurposeDefaults(dt.timedelta(minutes=15), repairs=True),
 }
-
-WORKING_HOURS: Final = {"schedule": "0 6 * * mon,tue,wed,thu,fri", "duration": "16h"}
-"""Monday to Friday, 06:00 to 22:00 UTC: no drift then, where a pool sets no maintenance window."""
 
 
 def disruption(name: str, pool: PoolSettings, *, frozen: bool, repair_has_budget: bool) -> dict[str, Any]:
@@ -62,7 +57,7 @@ def disruption(name: str, pool: PoolSettings, *, frozen: bool, repair_has_budget
         )
     return {
         "consolidationPolicy": "WhenEmpty",
-        "consolidateAfter": _karpenter_duration(chosen or floor, f"pools.{name}.disruption.consolidateAfter"),
+        "consolidateAfter": _text(chosen or floor),
         "budgets": budgets(pool, frozen=frozen, repair_has_budget=repair_has_budget),
     }
 
@@ -73,28 +68,22 @@ def lifetime(name: str, pool: PoolSettings) -> dict[str, str]:
     Expiry acts outside every budget and brings no replacement first. A grace period overrides do-not-disrupt and
     PodDisruptionBudgets, and thereby lets drift act on nodes they protect.
     """
-    return _lifetime(name, pool.purpose, pool.disruption)
-
-
-def _lifetime(name: str, purpose: Purpose, chosen: DisruptionSettings) -> dict[str, str]:
     place = f"pools.{name}.disruption"
-    expires, grace = chosen.expire_after, chosen.termination_grace_period
+    expires, grace = pool.disruption.expire_after, pool.disruption.termination_grace_period
     finite = isinstance(expires, dt.timedelta)
-    if purpose == "training" and (finite or grace is not None):
+    if pool.purpose == "training" and (finite or grace is not None):
         raise ManifestError(
             f"{place}: a training pool has neither expireAfter nor terminationGracePeriod: both end running "
-            "jobs, and nodes of "
-            "one gang, being of one age, all at once"
+            "jobs, and the nodes of one gang, being of one age, all at once"
         )
     if finite and grace is None:
         raise ManifestError(
             f"{place}.expireAfter: set terminationGracePeriod as well; without it one protected pod keeps an "
-            "expired node, "
-            "tainted and empty, for ever"
+            "expired node, tainted and empty, for ever"
         )
-    written = {"expireAfter": _karpenter_duration(expires or NEVER, f"{place}.expireAfter")}
+    written = {"expireAfter": _text(expires or NEVER)}
     if grace is not None:
-        written["terminationGracePeriod"] = _karpenter_duration(grace, f"{place}.terminationGracePeriod")
+        written["terminationGracePeriod"] = _text(grace)
     return written
 
 
@@ -107,18 +96,19 @@ def budgets(pool: PoolSettings, *, frozen: bool, repair_has_budget: bool) -> lis
     """
     if frozen:
         return [{"nodes": "0"}]
-    purpose = PURPOSES[pool.purpose]
-    drifted: list[dict[str, Any]]
-    if pool.maintenance is not None:
+    if pool.maintenance is None:
+        drifted: list[dict[str, Any]] = [{"nodes": "0", "reasons": ["Drifted"]}]
+    else:
+        closed = closed_times(pool.maintenance)
         drifted = [
             {"nodes": "1", "reasons": ["Drifted"]},
-            *({"nodes": "0", "reasons": ["Drifted"], **closed} for closed in closed_times(pool.maintenance)),
+            *({"nodes": "0", "reasons": ["Drifted"], **time} for time in closed),
         ]
-    elif purpose.drifts_off_hours:
-        drifted = [{"nodes": "1", "reasons": ["Drifted"]}, {"nodes": "0", "reasons": ["Drifted"], **WORKING_HOURS}]
-    else:
-        drifted = [{"nodes": "0", "reasons": ["Drifted"]}]
-    repair = [{"nodes": "1" if purpose.repairs else "0", "reasons": ["Unhealthy"]}] if repair_has_budget else []
+    repair = (
+        [{"nodes": "1" if PURPOSES[pool.purpose].repairs else "0", "reasons": ["Unhealthy"]}]
+        if repair_has_budget
+        else []
+    )
     return [
         {"nodes": "0", "reasons": ["Underutilized"]},
         {"nodes": "1", "reasons": ["Empty"]},
@@ -155,9 +145,5 @@ def _cron(minute: int, days: Sequence[int]) -> str:
     return f"{minute % 60} {minute // 60} * * {weekdays}"
 
 
-def _karpenter_duration(value: dt.timedelta | str, place: str) -> str:
-    if isinstance(value, str):
-        return value
-    if value % dt.timedelta(seconds=1):
-        raise ManifestError(f"{place}: Karpenter reads whole seconds, found {format_duration(value)}")
-    return format_duration(value)
+def _text(value: dt.timedelta | str) -> str:
+    return value if isinstance(value, str) else format_duration(value)

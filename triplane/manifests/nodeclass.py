@@ -1,5 +1,4 @@
-"""What a pool's instances are made of: AMI, disks, network, reservations. EC2NodeClass, and EKS Auto Mode's
-NodeClass."""
+"""What a pool's instances are made of: AMI, disks, network, reservations. EC2NodeClass, and Auto Mode's NodeClass."""
 
 import re
 from collections.abc import Sequence
@@ -11,7 +10,6 @@ from triplane.manifests.identity import ManifestError
 from triplane.settings.cluster import ClusterSettings
 from triplane.settings.platform import PlatformSettings
 from triplane.settings.pools import PoolSettings
-from triplane.settings.values import quantity_value
 
 DISCOVERY: Final = "karpenter.sh/discovery"
 """Tag of the subnets and security groups of a cluster's nodes."""
@@ -46,14 +44,13 @@ def ec2_node_class(
             "httpPutResponseHopLimit": 1,  # pods without host network cannot reach the node's credentials
             "httpTokens": "required",
         },
-        "blockDeviceMappings": _block_devices(place, pool, pool.ami.partition("@")[0]),
+        "blockDeviceMappings": _block_devices(pool, pool.ami.partition("@")[0]),
     }
     if pool.storage.local_nvme and all(it.nvme_gb for it in types):
         spec["instanceStorePolicy"] = "RAID0"
     if terms := _reservation_terms(pool):
         spec["capacityReservationSelectorTerms"] = terms
     if pool.efa:
-        _refuse_several_zones(f"{place}.efa", pool)
         interfaces = _network_interfaces(place, pool, types)
         if catalog.supports("karpenter", version, "network-interfaces"):
             spec["networkInterfaces"] = interfaces
@@ -64,7 +61,6 @@ def ec2_node_class(
                 "never looks at pods"
             )
     if pool.placement_group is not None:
-        _refuse_several_zones(f"{place}.placementGroup", pool)
         since = catalog.feature("karpenter", "placement-group").since
         if not catalog.supports("karpenter", version, "placement-group"):
             raise ManifestError(f"{place}.placementGroup: needs Karpenter {since}, the stack declares {version}")
@@ -102,7 +98,7 @@ def eks_auto_node_class(
     spec: dict[str, Any] = {
         "role": cluster.aws.node_role,
         **_network_terms(cluster),
-        "ephemeralStorage": {"size": _volume_size(place, pool)},
+        "ephemeralStorage": {"size": pool.storage.root_volume},
     }
     if terms := _reservation_terms(pool):
         spec["capacityReservationSelectorTerms"] = terms
@@ -121,16 +117,7 @@ def _reservation_terms(pool: PoolSettings) -> list[dict[str, str]]:
     return [{"id": reservation} for reservation in dict.fromkeys((*pool.capacity.reserved, *pool.capacity.blocks))]
 
 
-def _volume_size(place: str, pool: PoolSettings) -> str:
-    size = pool.storage.root_volume
-    if not re.fullmatch(r"[1-9]\d*(Gi|G|Ti|T)", size) or quantity_value(size) > quantity_value("58Ti"):
-        raise ManifestError(
-            f"{place}.storage.rootVolume: {size} is no volume size: write whole Gi, G, Ti or T up to 58Ti"
-        )
-    return size
-
-
-def _block_devices(place: str, pool: PoolSettings, ami_family: str) -> list[dict[str, Any]]:
+def _block_devices(pool: PoolSettings, ami_family: str) -> list[dict[str, Any]]:
     """Encrypted gp3. Bottlerocket keeps its system on a small first volume; images and pods' files are on the
     second."""
 
@@ -138,17 +125,10 @@ def _block_devices(place: str, pool: PoolSettings, ami_family: str) -> list[dict
         ebs = {"volumeSize": size, "volumeType": "gp3", "encrypted": True, "deleteOnTermination": True}
         return {"deviceName": device, "ebs": ebs}
 
-    size = _volume_size(place, pool)
+    size = pool.storage.root_volume
     if ami_family == "bottlerocket":
         return [volume("/dev/xvda", "4Gi"), {**volume("/dev/xvdb", size), "rootVolume": True}]
     return [{**volume("/dev/xvda", size), "rootVolume": True}]
-
-
-def _refuse_several_zones(place: str, pool: PoolSettings) -> None:
-    if len(set(pool.zones)) != 1:
-        raise ManifestError(
-            f"{place}: needs exactly one zone in zones, found {len(set(pool.zones))}: it does not reach across zones"
-        )
 
 
 def _network_interfaces(place: str, pool: PoolSettings, types: Sequence[catalog.InstanceType]) -> list[dict[str, Any]]:

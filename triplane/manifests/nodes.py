@@ -1,5 +1,4 @@
-"""GPU node pools: one NodePool and the NodeClass it launches from, for Karpenter's AWS provider (1.9 on) and EKS Auto
-Mode.
+"""GPU node pools: one NodePool and its NodeClass, for Karpenter's AWS provider (1.9 on) and for EKS Auto Mode.
 
 Nothing is left to a default of Karpenter's. What the declared release cannot express is refused, never left out.
 """
@@ -15,7 +14,7 @@ from triplane.manifests.identity import ManifestError
 from triplane.manifests.nodeclass import ec2_node_class, eks_auto_node_class
 from triplane.settings.cluster import ClusterSettings
 from triplane.settings.platform import PlatformSettings
-from triplane.settings.pools import PoolSettings, TaintSettings
+from triplane.settings.pools import NodeClassReference, PoolSettings, TaintSettings
 from triplane.settings.values import format_duration
 
 _AUTO_MODE_LIFETIME: Final = dt.timedelta(hours=504)
@@ -60,20 +59,16 @@ def pool_manifests(
         _refuse_old_karpenter(platform.karpenter.version)
     _refuse_static_trouble(place, pool, platform, auto_mode)
 
+    for field, is_set in (("efa", pool.efa), ("placementGroup", pool.placement_group is not None)):
+        if is_set and len(set(pool.zones)) != 1:
+            raise ManifestError(
+                f"{place}.{field}: needs exactly one zone in zones, found {len(set(pool.zones))}: it does not reach "
+                "across zones"
+            )
+
     objects: list[dict[str, Any]] = []
     if pool.node_class is not None:
-        reference = pool.node_class
-        if (reference.group, reference.kind) != (dialect.group, dialect.kind):
-            raise ManifestError(
-                f"{place}.nodeClass: {reference.kind} of {reference.group} does not go with dialect "
-                f"{cluster.dialect}, whose "
-                f"requirements match nothing there; it needs a {dialect.kind} of {dialect.group}"
-            )
-        if lost := [key for field, key in _NODE_CLASS_ONLY.items() if field in pool.model_fields_set]:
-            raise ManifestError(
-                f"{place}: {', '.join(lost)} belong to the NodeClass, and nodeClass names an existing one"
-            )
-        class_name = reference.name
+        class_name = _existing_class(place, pool, pool.node_class, dialect)
     else:
         class_name = name
         build = eks_auto_node_class if auto_mode else ec2_node_class
@@ -105,6 +100,18 @@ def pool_manifests(
     return objects
 
 
+def _existing_class(place: str, pool: PoolSettings, reference: NodeClassReference, dialect: catalog.Dialect) -> str:
+    """The name of a NodeClass that somebody else declares. It must itself select the pool's reservations."""
+    if (reference.group, reference.kind) != (dialect.group, dialect.kind):
+        raise ManifestError(
+            f"{place}.nodeClass: {reference.kind} of {reference.group} does not go with dialect {dialect.name}, whose "
+            f"requirements match nothing there; it needs {dialect.kind} of {dialect.group}"
+        )
+    if lost := [key for field, key in _NODE_CLASS_ONLY.items() if field in pool.model_fields_set]:
+        raise ManifestError(f"{place}: {', '.join(lost)} belong to the NodeClass, and nodeClass names an existing one")
+    return reference.name
+
+
 def _refuse_old_karpenter(version: str) -> None:
     supported = catalog.supported_releases("karpenter")
     if supported is not None and catalog.release(version) < catalog.release(supported[0]):
@@ -132,8 +139,7 @@ def _refuse_static_trouble(place: str, pool: PoolSettings, platform: PlatformSet
         # Drift launches the replacement first (aws/karpenter-provider-aws#8873).
         raise ManifestError(
             f"{place}.nodes.max: {pool.nodes.max} leaves no room above static: {pool.nodes.static}, so a "
-            "drifted node could never "
-            "be replaced"
+            "drifted node could never be replaced"
         )
 
 
@@ -225,8 +231,7 @@ def _auto_mode_lifetime(name: str, pool: PoolSettings) -> dict[str, str]:
     if pool.purpose == "training":
         raise ManifestError(
             f"pools.{name}.purpose: EKS Auto Mode replaces every node after at most 21 days, under a running "
-            "job too; training "
-            "needs Karpenter itself (cluster.dialect: aws)"
+            "job too; training needs Karpenter itself (cluster.dialect: aws)"
         )
     if chosen == "Never" or (isinstance(chosen, dt.timedelta) and chosen > _AUTO_MODE_LIFETIME):
         raise ManifestError(
