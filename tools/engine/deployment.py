@@ -64,8 +64,9 @@ class Deployment:
         self.run("stack", "init", self.stack).succeeded()
         return self
 
-    def up(self, *options: str) -> Run:
-        return self._operation("up", "--yes", "--skip-preview", *options)
+    def up(self, *options: str, preview: bool = False) -> Run:
+        """preview: plan first and stop there if a policy objects, as a person's `pulumi up` does."""
+        return self._operation("up", "--yes", *([] if preview else ["--skip-preview"]), *options)
 
     def preview(self, *options: str) -> Run:
         return self._operation("preview", *options)
