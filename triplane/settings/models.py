@@ -7,8 +7,10 @@ from pydantic import Discriminator, Field, Tag
 from triplane.settings.base import Settings
 from triplane.settings.values import (
     Flag,
+    Form,
     GpuCount,
     Name,
+    Number,
     Percentage,
     PositiveDuration,
     PositiveNumber,
@@ -60,7 +62,7 @@ class ReplicaRange(Settings):
 class WvaSignal(Settings):
     """Replicas from llm-d's Workload Variant Autoscaler: deprecated upstream since 0.9, kept for those who run it."""
 
-    variant_cost: PositiveNumber
+    variant_cost: Number = Field(ge=0)
     """GPUs per replica times price, in any one unit."""
 
 
@@ -88,9 +90,9 @@ class SignalSettings(Settings):
 class ObjectTarget(Settings):
     """An object with a scale subresource that somebody else declares."""
 
-    api_version: str = Field(pattern=r"^([a-z0-9.-]+/)?v[0-9][a-z0-9]*$")
+    api_version: Annotated[str, Form(r"([a-z0-9.-]+/)?v[0-9][a-z0-9]*", "a group and version such as apps/v1")]
     """Such as apps/v1 or leaderworkerset.x-k8s.io/v1."""
-    kind: str = Field(pattern=r"^[A-Z][A-Za-z0-9]*$")
+    kind: Annotated[str, Form(r"[A-Z][A-Za-z0-9]*", "a kind such as Deployment")]
     """Such as Deployment or LeaderWorkerSet."""
     name: Name
     """The object's name, in the model's namespace."""
@@ -121,11 +123,13 @@ ScaleTarget = Annotated[
 class WorkloadSettings(Settings):
     """The serving workload, where this stack declares it: a Deployment, or a LeaderWorkerSet over several hosts."""
 
-    image: str = Field(pattern=r"^\S+$")
+    image: Annotated[str, Form(r"\S+", "an image such as vllm/vllm-openai:v0.12.0")]
     """The engine's container image."""
     args: tuple[str, ...] = ()
     """Arguments of the engine."""
-    env: dict[Annotated[str, Field(pattern=r"^[-._a-zA-Z][-._a-zA-Z0-9]*$")], str] = Field(default_factory=dict)
+    env: dict[Annotated[str, Form(r"[-._a-zA-Z][-._a-zA-Z0-9]*", "the name of a variable such as HF_HOME")], str] = (
+        Field(default_factory=dict)
+    )
     """Environment variables of the engine. Secrets belong in a Secret that the pod reads."""
     cpu: Quantity = "8"
     """CPU of one pod."""

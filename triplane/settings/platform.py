@@ -1,11 +1,9 @@
 """The three controllers and Prometheus: which versions run, and which this stack installs."""
 
-from typing import Literal
-
-from pydantic import Field
+from typing import Annotated, Literal
 
 from triplane.settings.base import Settings
-from triplane.settings.values import Flag, Version
+from triplane.settings.values import Flag, Form, Version
 
 
 class ControllerSettings(Settings):
@@ -60,5 +58,7 @@ class PlatformSettings(Settings):
     """Places gangs and shares GPUs between queues."""
     keda: KedaSettings = KedaSettings()
     """Scales roles."""
-    prometheus: str = Field(default="http://prometheus.monitoring:9090", pattern=r"^https?://[^\s/]+")
+    prometheus: Annotated[str, Form(r"https?://[^\s/]\S*", "an address such as http://prometheus.monitoring:9090")] = (
+        "http://prometheus.monitoring:9090"
+    )
     """Address of Prometheus as KEDA reaches it from inside the cluster."""

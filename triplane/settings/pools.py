@@ -1,5 +1,7 @@
 """GPU node pools. A pool's purpose decides how its nodes may be disrupted; a block may only be as safe or safer."""
 
+import datetime as dt
+from decimal import Decimal
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainValidator, WithJsonSchema
@@ -7,6 +9,7 @@ from pydantic import Field, PlainValidator, WithJsonSchema
 from triplane.settings.base import Settings
 from triplane.settings.values import (
     Flag,
+    Form,
     GpuCount,
     LabelKey,
     LabelValue,
@@ -16,6 +19,7 @@ from triplane.settings.values import (
     PositiveDuration,
     TimeOfDay,
     label_key,
+    quantity_value,
 )
 
 
@@ -32,13 +36,41 @@ TopologyLevel = Annotated[
 ]
 """A level of placement: zone, host, or the key of a node label."""
 
-# EC2NodeClass's own pattern, less the units that nobody sizes a node's disk in.
-_VOLUME = r"^((?:[1-9][0-9]{0,3}|[1-4][0-9]{4}|5[0-8][0-9]{3}|59000)Gi|(?:[1-9]|[1-5][0-9])Ti)$"
-VolumeSize = Annotated[str, Field(pattern=_VOLUME)]
-"""A size from 1Gi to 59Ti in whole Gi or Ti."""
+
+def _volume_size(value: Any) -> str:
+    size = quantity_value(value) / 2**30 if isinstance(value, str) else Decimal(0)
+    if size % 1 or not 1 <= size <= 59_000:  # the bounds of EC2NodeClass's own schema
+        raise ValueError("must be a volume size such as 200Gi, at most 59000Gi")
+    return str(value)
+
+
+VolumeSize = Annotated[
+    str,
+    PlainValidator(_volume_size),
+    WithJsonSchema({"type": "string", "pattern": r"^[0-9]+(Gi|Ti)$", "examples": ["200Gi"]}),
+]
+"""Size of a volume in whole GiB."""
+
+AmiAlias = Annotated[
+    str,
+    Form(r"(al2023|bottlerocket)@v[0-9][0-9A-Za-z.]{0,15}", "a pinned alias such as al2023@v20261115, never @latest"),
+]
+"""A family and a release of it."""
+
+ReservationId = Annotated[str, Form(r"cr-[0-9a-z]+", "the id of a capacity reservation such as cr-0a1b2c3d")]
 
 Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 Purpose = Literal["serving", "training", "batch"]
+
+
+KEEP_EMPTY_NODE: dict[Purpose, dt.timedelta] = {
+    # Longer than a scaler's way down and up again, so that a dip in traffic does not buy the node twice.
+    "serving": dt.timedelta(hours=1),
+    # The first nodes of a gang wait empty for its last one (kubernetes-sigs/karpenter#3185).
+    "training": dt.timedelta(minutes=30),
+    "batch": dt.timedelta(minutes=15),
+}
+"""How long a purpose keeps an empty node at least; left out, it is consolidateAfter itself."""
 
 
 class NodeCount(Settings):
@@ -53,9 +85,9 @@ class NodeCount(Settings):
 class CapacitySettings(Settings):
     """Where nodes may come from. Reservations first, then the fallback; without one, reservations only."""
 
-    reserved: tuple[Annotated[str, Field(pattern=r"^cr-[0-9a-z]+$")], ...] = ()
+    reserved: tuple[ReservationId, ...] = ()
     """On-demand capacity reservations, by id."""
-    blocks: tuple[Annotated[str, Field(pattern=r"^cr-[0-9a-z]+$")], ...] = ()
+    blocks: tuple[ReservationId, ...] = ()
     """Capacity Blocks for ML, by id. EC2 takes the nodes back 30 minutes before the block's end."""
     fallback: Literal["on-demand", "spot"] | None = None
     """What to buy when the reservations are full. spot only for purpose batch."""
@@ -106,9 +138,9 @@ class TaintSettings(Settings):
 class NodeClassReference(Settings):
     """An existing NodeClass that this stack does not own."""
 
-    group: str = Field(pattern=r"^[^/\s]+$")
+    group: Annotated[str, Form(r"[^/\s]+", "an API group such as karpenter.k8s.aws")]
     """API group, such as karpenter.k8s.aws."""
-    kind: str = Field(pattern=r"^[A-Z][A-Za-z0-9]*$")
+    kind: Annotated[str, Form(r"[A-Z][A-Za-z0-9]*", "a kind such as EC2NodeClass")]
     """Such as EC2NodeClass."""
     name: Name
     """The object's name."""
@@ -129,7 +161,7 @@ class PoolSettings(Settings):
     """How many nodes the pool may have."""
     capacity: CapacitySettings = CapacitySettings(fallback="on-demand")
     """Where nodes come from; left out: on-demand."""
-    ami: str | None = Field(default=None, pattern=r"^(al2023|bottlerocket)@v[0-9][0-9A-Za-z.]*$")
+    ami: AmiAlias | None = None
     """Pinned AMI alias, such as al2023@v20261115. `latest` would drift every node at each release."""
     efa: Flag = False
     """Elastic Fabric Adapter on every node, for gangs over several nodes and KV transfer."""
@@ -137,9 +169,7 @@ class PoolSettings(Settings):
     """Name of a cluster placement group."""
     maintenance: MaintenanceWindow | None = None
     """When nodes may be replaced for drift; left out: never."""
-    topology: tuple[
-        Literal["zone", "host"] | Annotated[str, Field(pattern=r"^[a-z0-9./-]+/[A-Za-z0-9._-]+$")], ...
-    ] = ()
+    topology: tuple[TopologyLevel, ...] = Field(default=(), max_length=16)
     """Levels for KAI's topology-aware placement, widest first: zone, host, or a node label key."""
     disruption: DisruptionSettings = DisruptionSettings()
     """Overrides of what the purpose sets, towards safer only."""

@@ -1,5 +1,7 @@
 """The whole stack file."""
 
+from collections.abc import Mapping
+from pathlib import Path as FilePath
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -83,3 +85,25 @@ class StackSettings(Settings):
     """Paths or globs of further Kubernetes manifests, relative to Pulumi.yaml. Judged like everything else."""
     freeze: FreezeSettings | None = None
     """Hold everything still; left out: no freeze."""
+
+    @classmethod
+    def load(cls, stack: str, project_dir: FilePath | str | None = None) -> "StackSettings":
+        """Reads `Pulumi.<stack>.yaml` of the project in `project_dir` or above it (left out: the current folder).
+
+        The values are those the engine would hand to the program, defaults of Pulumi.yaml included; no passphrase is
+        needed. Raises SettingsError with every mistake in the file.
+        """
+        from triplane.settings import validation  # which needs this class
+
+        return validation.load(stack, project_dir)
+
+    @classmethod
+    def from_config(cls, values: Mapping[str, Any], source: FilePath | str) -> "StackSettings":
+        """The stack of values by key, as `pulumi.Config` gives them, without the project's prefix.
+
+        `source` is the stack file, which gives each mistake its line, or a text that names where values came from.
+        Raises SettingsError with every mistake.
+        """
+        from triplane.settings import validation  # which needs this class
+
+        return validation.from_config(values, source)

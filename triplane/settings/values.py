@@ -5,10 +5,43 @@ Each type reads the text a person writes and prints it back in one canonical for
 
 import datetime as dt
 import re
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, PlainValidator, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    PlainSerializer,
+    PlainValidator,
+    WithJsonSchema,
+)
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, core_schema
+
+
+@dataclass(frozen=True)
+class Form:
+    """Text of one form, for `Annotated[str, Form(...)]`. Its error says what the text should be, not the pattern."""
+
+    pattern: str
+    says: str
+    """What it is, with an example: `an AWS region such as us-east-1`."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(self.check)
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {"type": "string", "pattern": f"^({self.pattern})$"}
+
+    def check(self, value: Any) -> str:
+        if not isinstance(value, str) or not re.fullmatch(self.pattern, value):
+            raise ValueError(f"must be {self.says}")
+        return value
+
 
 _DURATION = re.compile(
     r"(?:(\d+(?:\.\d+)?)d)?(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?(?:(\d+(?:\.\d+)?)ms)?"
@@ -202,7 +235,10 @@ def _number(value: Any) -> Any:
     return value
 
 
-PositiveNumber = Annotated[float, BeforeValidator(_number), Field(gt=0)]
+Number = Annotated[float, BeforeValidator(_number)]
+"""A number; true and "1" are none."""
+
+PositiveNumber = Annotated[Number, Field(gt=0)]
 """A number above zero."""
 
 _QUALIFIED = r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
