@@ -8,7 +8,7 @@ granted for what this project never switches on.
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -28,13 +28,13 @@ SERVICE_ACCOUNT: Final = "karpenter"
 DISCOVERY_TAG: Final = "karpenter.sh/discovery"
 """Tag of the subnets and security groups that an EC2NodeClass selects; its value is the cluster's name."""
 
-# Managed by AWS; PullOnly is what nodes need of ECR since upstream dropped ReadOnly.
-_NODE_POLICIES: Final = (
+NODE_POLICIES: Final = (
     "AmazonEKS_CNI_Policy",
     "AmazonEKSWorkerNodePolicy",
     "AmazonEC2ContainerRegistryPullOnly",
     "AmazonSSMManagedInstanceCore",
 )
+"""Policies of the node role; AWS keeps them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,9 +120,9 @@ def node_trust(place: Place) -> Document:
     )
 
 
-def node_policy_arns(place: Place) -> dict[str, str]:
-    """Name -> ARN of the AWS managed policies of the node role."""
-    return {name: f"arn:{place.partition}:iam::aws:policy/{name}" for name in _NODE_POLICIES}
+def node_policy_arn(place: Place, policy: str) -> str:
+    """ARN of one of NODE_POLICIES."""
+    return f"arn:{place.partition}:iam::aws:policy/{policy}"
 
 
 def controller_trust(cluster: ClusterSettings) -> Document:
@@ -142,30 +142,26 @@ def controller_trust(cluster: ClusterSettings) -> Document:
     )
 
 
-def controller_policies(place: Place, *, node_role_arn: str, karpenter: str) -> dict[str, Document]:
-    """Kind -> managed policy of the controller role, split as upstream splits it. `karpenter` is its version."""
+def controller_policy_kinds(karpenter: str) -> tuple[str, ...]:
+    """Kinds of managed policy of the controller role, split as upstream splits them. `karpenter` is its version."""
     _check_version(karpenter)
-    policies = {
-        "NodeLifecycle": _node_lifecycle(place, karpenter),
-        "IAMIntegration": _iam_integration(place, node_role_arn),
-        "EKSIntegration": _document(
+    zonal_shift = ("ZonalShift",) if _since("1.12", karpenter) else ()
+    return ("NodeLifecycle", "IAMIntegration", "EKSIntegration", "Interruption", *zonal_shift, "ResourceDiscovery")
+
+
+def controller_policies(place: Place, *, node_role_arn: str, karpenter: str) -> dict[str, Document]:
+    """Kind -> document of each managed policy of the controller role. `karpenter` is its version."""
+    write: dict[str, Callable[[], Document]] = {
+        "NodeLifecycle": lambda: _node_lifecycle(place, karpenter),
+        "IAMIntegration": lambda: _iam_integration(place, node_role_arn),
+        "EKSIntegration": lambda: _document(
             _allow("AllowAPIServerEndpointDiscovery", "eks:DescribeCluster", place.cluster_arn)
         ),
-        "Interruption": _document(
-            _allow(
-                "AllowInterruptionQueueActions",
-                ["sqs:DeleteMessage", "sqs:GetQueueUrl", "sqs:ReceiveMessage"],
-                place.queue_arn,
-            )
-        ),
-        "ResourceDiscovery": _resource_discovery(place, karpenter),
+        "Interruption": lambda: _interruption(place),
+        "ZonalShift": lambda: _zonal_shift(place),
+        "ResourceDiscovery": lambda: _resource_discovery(place, karpenter),
     }
-    if _since("1.12", karpenter):  # zonal shift; the action takes no resource, so the cluster is in the condition
-        here = {"StringEquals": {"arc-zonal-shift:ResourceIdentifier": place.cluster_arn}}
-        policies["ZonalShift"] = _document(
-            _allow("AllowZonalShiftStatusReadOnly", "arc-zonal-shift:GetManagedResource", "*", here)
-        )
-    return policies
+    return {kind: write[kind]() for kind in controller_policy_kinds(karpenter)}
 
 
 def _node_lifecycle(place: Place, karpenter: str) -> Document:
@@ -247,6 +243,17 @@ def _iam_integration(place: Place, node_role_arn: str) -> Document:
             {"StringEquals": ours, "StringLike": ours_of_a_class},
         ),
     )
+
+
+def _interruption(place: Place) -> Document:
+    actions = ["sqs:DeleteMessage", "sqs:GetQueueUrl", "sqs:ReceiveMessage"]
+    return _document(_allow("AllowInterruptionQueueActions", actions, place.queue_arn))
+
+
+def _zonal_shift(place: Place) -> Document:
+    # The action takes no resource: the cluster stands in the condition.
+    here = {"StringEquals": {"arc-zonal-shift:ResourceIdentifier": place.cluster_arn}}
+    return _document(_allow("AllowZonalShiftStatusReadOnly", "arc-zonal-shift:GetManagedResource", "*", here))
 
 
 def _resource_discovery(place: Place, karpenter: str) -> Document:

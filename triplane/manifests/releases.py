@@ -29,6 +29,16 @@ _KEEP: Final = {"helm.sh/resource-policy": "keep"}
 
 
 @dataclass(frozen=True, kw_only=True)
+class Readiness:
+    """An object that the release brings along, and its status condition that says the controller serves."""
+
+    api_version: str
+    kind: str
+    name: str
+    condition: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class HelmRelease:
     """One chart at one version. `repository` is None for a chart addressed by its registry (oci://)."""
 
@@ -44,6 +54,8 @@ class HelmRelease:
     skip_crds: bool = False
     rolls_back: bool = True
     """Whether a failed upgrade may be rolled back to the release before."""
+    ready: Readiness | None = None
+    """What to wait for beyond Helm's own wait; None: the release's pods are the whole controller."""
 
 
 def platform_releases(platform: PlatformSettings, cluster: ClusterSettings) -> tuple[HelmRelease, ...]:
@@ -144,6 +156,9 @@ def _kai(kai: KaiSettings) -> HelmRelease:
             "defaultQueue": {"createDefaultQueue": False},
         },
         rolls_back=False,  # KAI does not support a Helm rollback
+        # Helm waits for the operator alone. What the operator then deploys includes the webhook that every Queue has to
+        # pass, which refuses while it is not up (failurePolicy Fail).
+        ready=Readiness(api_version="kai.scheduler/v1", kind="Config", name="kai-config", condition="Available"),
     )
 
 
