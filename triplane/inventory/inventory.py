@@ -1,18 +1,19 @@
 """All objects of one input, indexed; whatever source they came from."""
 
-from collections.abc import Iterable, Iterator
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from triplane.inventory.resource import Resource
 
 
 class _Viewed(Protocol):
-    KINDS: tuple[str, ...]
+    KINDS: ClassVar[tuple[str, ...]]
 
     def __init__(self, resource: Resource) -> None: ...
 
 
 ViewOf = TypeVar("ViewOf", bound=_Viewed)
+Relation = TypeVar("Relation")
 
 
 class Inventory:
@@ -22,6 +23,7 @@ class Inventory:
         self.resources: tuple[Resource, ...] = tuple(resources)
         self._by_kind: dict[str, list[Resource]] = {}
         self._by_name: dict[tuple[str, str, str], Resource] = {}
+        self._relations: dict[Any, Any] = {}
         for resource in self.resources:
             self._by_kind.setdefault(resource.kind, []).append(resource)
             if resource.name:
@@ -45,4 +47,11 @@ class Inventory:
         found = self._by_name.get((kind, namespace, name))
         if found is None and namespace in ("", "default"):
             found = self._by_name.get((kind, "" if namespace else "default", name))
+        return found
+
+    def relation(self, build: Callable[["Inventory"], Relation]) -> Relation:
+        """What relates objects to one another (Scaling, QueueTree, MetricAliases ...); built when first asked for."""
+        found = self._relations.get(build)
+        if found is None:
+            found = self._relations[build] = build(self)
         return found

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 from triplane.documents import Path
 from triplane.inventory import kinds
@@ -93,7 +93,7 @@ class Budget:
 class NodePool:
     """A `karpenter.sh` NodePool (v1, or the v1beta1 that is no longer served)."""
 
-    KINDS = (kinds.NODE_POOL,)
+    KINDS: ClassVar[tuple[str, ...]] = (kinds.NODE_POOL,)
 
     def __init__(self, resource: Resource) -> None:
         self.resource = resource
@@ -142,6 +142,14 @@ class NodePool:
             or any(_GPU_TAINT.fullmatch(text(taint.get("key")) or "") for taint in self.taints)
             or any(_names_gpus(requirement) for requirement in self.requirements)
         )
+
+    @cached_property
+    def may_have_gpus(self) -> bool:
+        """Whether nothing keeps GPU types out: a GPU pool, or a pool that says nothing of families and GPUs."""
+        if any(_excludes_gpus(requirement) for requirement in self.requirements):
+            return False
+        listed = [r for r in self.requirements if r.key in _GPU_VALUES]
+        return self.gpu or all(_leaves_gpus(requirement) for requirement in listed)
 
     @property
     def static(self) -> bool:
@@ -206,6 +214,19 @@ def _names_gpus(requirement: Requirement) -> bool:
         return requirement.operator in ("In", "Exists", "Gt", "Gte")
     pattern = _GPU_VALUES.get(requirement.key)
     return pattern is not None and requirement.admits_any(pattern)
+
+
+# What every GPU type of a key is called, so that a NotIn can leave none over. Families are too many to list out.
+_ALL_GPU_CATEGORIES = frozenset(("g", "gr", "p"))
+
+
+def _leaves_gpus(requirement: Requirement) -> bool:
+    """Whether a requirement on category, family or type still admits a GPU type."""
+    if requirement.operator == "In":
+        return _names_gpus(requirement)
+    if requirement.operator == "NotIn" and requirement.key.endswith("/instance-category"):
+        return not set(requirement.values) >= _ALL_GPU_CATEGORIES
+    return requirement.operator != "DoesNotExist"
 
 
 def _excludes_gpus(requirement: Requirement) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 from triplane.documents import Path
 from triplane.inventory import kinds
@@ -86,7 +86,7 @@ class Trigger:
 class Scaler:
     """An object that sets the replica count of something. Absent bounds are None; the kind's default then holds."""
 
-    KINDS = (
+    KINDS: ClassVar[tuple[str, ...]] = (
         kinds.HPA,
         kinds.SCALED_OBJECT,
         kinds.SCALED_JOB,

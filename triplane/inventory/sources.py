@@ -36,8 +36,8 @@ def pulumi_resource(type_token: str, properties: Mapping[str, Any], origin: Orig
     """A resource of a Pulumi program or state.
 
     A `kubernetes:` resource is the object it creates. Any other has its properties under `spec`, its package and module
-    as apiVersion and its logical name as metadata.name: `aws:ec2/capacityReservation:CapacityReservation` is
-    {apiVersion: aws/ec2, kind: CapacityReservation, spec: {...}}.
+    as API group and its logical name as metadata.name: `aws:ec2/capacityReservation:CapacityReservation` is
+    {apiVersion: ec2.aws/pulumi, kind: CapacityReservation, spec: {...}}.
     """
     package, _, rest = type_token.partition(":")
     module, _, kind = rest.rpartition(":")
@@ -47,6 +47,6 @@ def pulumi_resource(type_token: str, properties: Mapping[str, Any], origin: Orig
         return Resource({"apiVersion": api_version, "kind": kind, **data}, origin)
     group = module.partition("/")[0]
     name = text(properties.get("name")) or origin.urn.rpartition("::")[2]
-    # kubernetes:helm.sh/v3:Release keeps its own API group; of `aws:ec2/instance:Instance` the module is the group.
-    api_version = module if package == "kubernetes" else f"{package}/{group}"
+    # kubernetes:helm.sh/v3:Release keeps its own API group.
+    api_version = module if package == "kubernetes" else f"{group}.{package}/pulumi"
     return Resource({"apiVersion": api_version, "kind": kind, "metadata": {"name": name}, "spec": data}, origin)

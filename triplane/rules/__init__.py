@@ -15,7 +15,13 @@ from triplane.rules.rule import Layer, Profile, Rule, Severity, registered
 # One file a subject; each registers its rules when imported.
 MODULES = (
     "nodepool_consolidation",
+    "nodepool_versions",
+    "reservations",
+    "queue_capacity",
     "autoscaler_signals",
+    "autoscaler_targets",
+    "workload_placement",
+    "workload_protection",
 )
 
 

@@ -2,8 +2,10 @@
 
 from triplane import catalog
 from triplane.inventory import Scaler
+from triplane.inventory.metrics import MetricAliases
 from triplane.inventory.queries import UnparsableQuery
-from triplane.inventory.scalers import Signal
+from triplane.inventory.scalers import ResourceSignal, Signal
+from triplane.inventory.scaling import Scaling
 from triplane.rules.rule import Context, Profile, Severity, rule
 from triplane.rules.verdicts import Verdicts, fail, unknown
 
@@ -48,6 +50,95 @@ def scaler_follows_demand_not_gpu_busyness(scaler: Scaler, context: Context) -> 
             yield fail(
                 signal.path, signal.text, f"{what} is near 100 % at any load, so replicas go to the maximum and stay"
             )
+
+
+@rule(
+    "AS402",
+    "no-alias-hides-a-gpu-busyness-signal",
+    on=Scaler,
+    scope="stack",
+    severity=Severity.ERROR,
+    profile=Profile.CORE,
+    fix="Let the alias, or the scaler, read a demand metric: waiting requests or KV-cache usage.",
+    sources=(
+        "https://github.com/kubernetes/examples/pull/570",
+        "https://github.com/kubernetes-sigs/prometheus-adapter/blob/master/docs/config.md",
+    ),
+)
+def no_alias_hides_a_gpu_busyness_signal(scaler: Scaler, context: Context) -> Verdicts:
+    """An autoscaler must not follow a GPU's duty cycle under another name.
+
+    Recording rules, prometheus-adapter rules and relabelings rename DCGM's utilisation into names that look harmless,
+    and nobody reading the scaler sees what it follows. The chain is resolved through all objects of the input, however
+    many hops it has, and told in the message.
+    """
+    aliases = context.inventory.relation(MetricAliases)
+    for signal in scaler.signals:
+        if not isinstance(signal, Signal):
+            continue
+        try:
+            names = sorted(signal.names)
+        except UnparsableQuery:
+            continue  # AS401 says so
+        direct = names_of_kind(signal, "duty-cycle")
+        for name in names:
+            chain = None if name in direct else aliases.chain(name, "duty-cycle")
+            if chain is not None:
+                yield fail(
+                    signal.path,
+                    signal.text,
+                    f"{chain} is a GPU's duty cycle: near 100 % at any load",
+                    related=chain.through,
+                )
+
+
+@rule(
+    "AS403",
+    "scaler-does-not-follow-preallocated-memory",
+    on=Scaler,
+    scope="stack",
+    severity=Severity.ERROR,
+    profile=Profile.CORE,
+    fix="Scale on demand: waiting requests or KV-cache usage.",
+    sources=(
+        "https://cloud.google.com/kubernetes-engine/docs/best-practices/machine-learning/inference/autoscaling",
+        "https://docs.vllm.ai/en/latest/configuration/conserving_memory.html",
+        "https://github.com/argoproj/argo-rollouts/issues/2857",
+    ),
+)
+def scaler_does_not_follow_preallocated_memory(scaler: Scaler, context: Context) -> Verdicts:
+    """An autoscaler of GPU pods must not follow memory.
+
+    An inference engine takes its GPU memory at start and keeps it, and loads its weights through host memory that it
+    keeps as well. The signal is constant and close to the limit: it can only scale up, and never comes back. Memory of
+    pods without a GPU (a router, a gateway) is an ordinary signal and passes.
+    """
+    aliases, scaling = context.inventory.relation(MetricAliases), context.inventory.relation(Scaling)
+    for signal in scaler.signals:
+        if isinstance(signal, ResourceSignal):
+            if signal.resource != "memory":
+                continue
+            target = scaling.target_workload(scaler)
+            if target is None:
+                yield unknown(
+                    signal.path, "whether its target uses GPUs is not to be seen: the target is not in the input"
+                )
+            elif target.uses_gpu:
+                consequence = "an engine keeps what it took at start, so this only ever scales up"
+                yield fail(signal.path, "memory", consequence, related=(target.resource,))
+            continue
+        try:
+            names = sorted(signal.names)
+        except UnparsableQuery:
+            continue  # AS401 says so
+        direct = names_of_kind(signal, "memory")
+        for name in names:
+            chain = None if name in direct else aliases.chain(name, "memory")
+            if name in direct or chain is not None:
+                consequence = (
+                    f"{chain or name} is memory that the engine takes at start and keeps: this only ever scales up"
+                )
+                yield fail(signal.path, signal.text, consequence, related=chain.through if chain else ())
 
 
 def names_of_kind(signal: Signal, kind: str) -> list[str]:

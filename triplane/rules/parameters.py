@@ -4,10 +4,12 @@ Standard-library dataclass on purpose: a check with the defaults must not pay fo
 load it when a configuration is read.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
+from fnmatch import fnmatchcase
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
+from triplane.inventory import Resource
 from triplane.inventory.fields import duration
 
 
@@ -42,6 +44,7 @@ def written_duration(seconds: float) -> str:
 
 
 _TWELVE_MINUTES = Duration("12m")
+_TWO_MINUTES = Duration("2m")
 _ONE_HOUR = Duration("1h")
 
 
@@ -67,6 +70,28 @@ class Parameters:
     """The shortest consolidateAfter of a GPU pool."""
     consolidation_allowed_label: str = ""
     """Node label `key=value` of pools that may be consolidated while in use: stateless batch work. Empty: none."""
+    min_root_volume_gib: int = 200
+    """Room on a GPU node's disk for an image and a model's weights, where no local NVMe is used."""
+    min_termination_grace: Duration = _TWO_MINUTES
+    """How long the longest answer takes to finish once a pod is told to stop."""
+    batch_label: str = ""
+    """Label `key=value` of batch work, which may wait and may be preempted. Empty: none."""
+    spot_allowed_label: str = ""
+    """Node label `key=value` of pools whose work survives an interruption, such as checkpointed training."""
+    slo: tuple[str, ...] = ()
+    """Workloads that serve under an SLO, as `Kind/name`; * stands for anything."""
+    gangs: tuple[str, ...] = ()
+    """Workloads whose pods only make sense together, as `Kind/name`."""
+    pinned: tuple[str, ...] = ()
+    """Scalers whose bounds are equal on purpose, as `Kind/name`."""
+    external: tuple[str, ...] = ()
+    """Objects that exist but are not in the input, as `Kind/name`: references to them are not missing."""
+    prod_queues: tuple[str, ...] | None = None
+    """Queues that must have numbers for quota and limit; unset: every leaf in production."""
+    missing_references: Literal["unknown", "fail"] = "unknown"
+    """What to say of a reference to an object that is neither in the input nor listed as external."""
+    instance_table: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Instance types beside the catalogue's: name to resources, `{g7e.12xlarge: {nvidia.com/gpu: 2}}`."""
     gpu_taint_keys: tuple[str, ...] = ("nvidia.com/gpu", "amd.com/gpu")
     """Taint keys that keep other pods off GPU nodes."""
     environment: str = "prod"
@@ -74,10 +99,19 @@ class Parameters:
 
     @classmethod
     def of(cls, written: dict[str, Any]) -> "Parameters":
-        """Parameters as written in a file, over the defaults. Raises pydantic.ValidationError, which names each fault."""
+        """Parameters as written in a file, over the defaults. Raises pydantic.ValidationError with every fault."""
         from pydantic import TypeAdapter
 
         return TypeAdapter(cls).validate_python(written)
+
+    @staticmethod
+    def lists(listed: tuple[str, ...], resource: Resource) -> bool:
+        """Whether a list of `Kind/name` patterns names an object: `lists(parameters.gangs, workload.resource)`."""
+        return any(fnmatchcase(f"{resource.kind_name}/{resource.name}", pattern) for pattern in listed)
+
+    def is_external(self, kind: str, name: str) -> bool:
+        """Whether an object (kind as kubectl writes it) is declared to live elsewhere."""
+        return any(fnmatchcase(f"{kind.partition('.')[0]}/{name}", pattern) for pattern in self.external)
 
     @classmethod
     def names(cls) -> frozenset[str]:
@@ -86,4 +120,4 @@ class Parameters:
 
 @cache
 def _names() -> frozenset[str]:
-    return frozenset(field.name for field in fields(Parameters))
+    return frozenset(parameter.name for parameter in fields(Parameters))
