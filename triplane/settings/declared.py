@@ -1,5 +1,6 @@
 """A stack as far as it validated: what the cross-field checks see, so that one run reports everything it can."""
 
+import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +17,7 @@ from triplane.settings.pools import PoolSettings
 from triplane.settings.queues import QueueSettings
 from triplane.settings.source import Source
 from triplane.settings.stack import FreezeSettings, PatchSettings, StackSettings
+from triplane.settings.wording import real_path
 
 Model = TypeVar("Model", bound=Settings)
 
@@ -161,7 +163,10 @@ def salvage(source: Source) -> Declared:
     def part(model: type[Model], value: Any, path: Path) -> Model | None:
         try:
             return model.model_validate(value, by_alias=True, by_name=False)
-        except ValidationError:
+        except ValidationError as error:
+            known = _without_unknown_keys(error, value)
+            if known is not None:
+                return part(model, known, path)
             broken.add(path)
             return None
 
@@ -208,6 +213,21 @@ def salvage(source: Source) -> Declared:
         part(FreezeSettings, values["freeze"], ("freeze",)) if "freeze" in values else None,
         frozenset(broken),
     )
+
+
+def _without_unknown_keys(error: ValidationError, value: Any) -> Any:
+    """A copy without the keys that no model has; None where something else is wrong too."""
+    details = error.errors(include_url=False, include_context=False, include_input=False)
+    if any(detail["type"] != "extra_forbidden" for detail in details):
+        return None
+    copied = copy.deepcopy(value)
+    for detail in details:
+        *parents, key = real_path(detail["loc"], value)
+        inner = copied
+        for parent in parents:
+            inner = inner[parent]
+        del inner[key]
+    return copied
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -41,8 +41,14 @@ def validate(source: Source) -> StackSettings:
         stack = StackSettings.model_validate(source.values, by_alias=True, by_name=False)
         parts = declared(stack, source)
     except ValidationError as error:
-        found = findings_of(error, source.values, StackSettings)
-        findings += [finding for finding in found if not _stands_below(finding.path, reported)]
+        found = list(findings_of(error, source.values, StackSettings))
+        misnamed = [finding.path for finding in found if finding.is_wrong_name]
+        findings += [
+            finding
+            for finding in found
+            if not _stands_below(finding.path, reported)
+            and (finding.is_wrong_name or not _stands_below(finding.path, misnamed))
+        ]
         parts = salvage(source)
     findings += check_all(parts)
     if findings or stack is None:

@@ -46,14 +46,17 @@ class Finding:
     message: str
     at_key: bool = False
     """The key is meant, not its value."""
+    is_wrong_name: bool = False
+    """The key is none that may stand there, so that what is below it does not matter yet."""
 
 
 def findings_of(error: ValidationError, values: Any, model: type[BaseModel]) -> Iterator[Finding]:
     """Each error of pydantic. `values` is what was validated, `model` what it was validated as."""
     for details in error.errors(include_url=False):
         path = real_path(details["loc"], values)
-        at_key = details["type"] in ("missing", "extra_forbidden") or "[key]" in details["loc"]
-        yield Finding(path, _message(details, path, values, model), at_key)
+        is_wrong_name = "[key]" in details["loc"]
+        at_key = is_wrong_name or details["type"] in ("missing", "extra_forbidden")
+        yield Finding(path, _message(details, path, values, model), at_key, is_wrong_name)
 
 
 def real_path(loc: Sequence[Any], values: Any) -> Path:

@@ -277,7 +277,8 @@ def weights_leave_room_for_cache(declared: Declared) -> Iterator[Finding]:
         share = f"{ENGINE_MEMORY_SHARE} x {memory:g} = {memory * ENGINE_MEMORY_SHARE:.1f} GiB"
         message = (
             f"{role.model.model} has {weights:.1f} GiB of weights a GPU, and {pool.accelerator} gives an engine "
-            f"{share}: {room:.1f} GiB are left for KV cache, {tokens:,} tokens, of at least {LEAST_REQUESTS} x {each:,} = {LEAST_REQUESTS * each:,}"
+            f"{share}: {room:.1f} GiB are left for KV cache, {tokens:,} tokens, of at least "
+            f"{LEAST_REQUESTS} x {each:,} = {LEAST_REQUESTS * each:,}"
         )
         yield Finding((*role.path, "gpus"), f"{message}. Set gpus: {_tensor_parallel(enough, pool)}")
 
