@@ -10,6 +10,7 @@ import pulumi
 from pulumi import Output, ResourceOptions
 
 from triplane.manifests import iam
+from triplane.manifests.identity import ManifestError
 from triplane.settings.cluster import ClusterSettings
 from triplane.settings.platform import KarpenterSettings
 from triplane.settings.pools import PoolSettings
@@ -27,9 +28,8 @@ class KarpenterOnAws(pulumi.ComponentResource):
     Karpenter's Helm release waits for the whole component: a pod gets its identity when it is created, so that a
     controller older than its pod identity association would run without one until it is restarted.
 
-    Two lookups are made, `aws:index/getCallerIdentity:getCallerIdentity` and `aws:index/getPartition:getPartition`, and
-    `aws:iam/getRole:getRole` where `cluster.aws.nodeRole` names a role. A mock has to answer them with `accountId`,
-    `partition` and `dnsSuffix`, and `arn`; an empty answer is an error, never a wrong ARN.
+    Two lookups are made, `aws:index/getCallerIdentity:getCallerIdentity` and `aws:index/getPartition:getPartition`. A
+    mock answers them with `accountId`, and with `partition` and `dnsSuffix`: an empty answer is an error, not an ARN.
     """
 
     interruption_queue_name: Output[str]
@@ -46,21 +46,22 @@ class KarpenterOnAws(pulumi.ComponentResource):
     ) -> None:
         """Pass an AWS provider in `opts` to use it; else one is made for `cluster.region`.
 
-        Raises ValueError where the region is missing, a role's name would be too long, or the version is before 1.9.
+        Raises ManifestError where the region is missing, a role's name would be too long, or Karpenter is before 1.9.
         """
         super().__init__("triplane:aws:KarpenterOnAws", name, None, opts)
         if cluster.region is None:
-            raise ValueError(f"cluster.region: Karpenter on {cluster.name} needs the cluster's AWS region")
-        self._name = name
+            raise ManifestError(f"cluster.region: Karpenter on {cluster.name} needs the cluster's AWS region")
+        self._prefix = name
         self._cluster = cluster
         self._region = cluster.region
-        self._version = karpenter.version
-        self._provider = self.get_provider("aws:index:Provider") or self._make_provider()
+        self._karpenter_version = karpenter.version
+        self._account_provider = self.get_provider("aws:index:Provider") or self._make_provider()
         self._place = self._find_place()
 
-        node_role_arn = self._node_role()
+        if not cluster.aws.node_role:  # a role that exists keeps its owner, and so does its access entry
+            self._node_role()
         queue = self._interruption_queue()
-        self._controller_role(node_role_arn)
+        self._controller_role()
         self._discovery_tags()
         self._efa_rules(pools)
         self._placement_groups(pools)
@@ -73,7 +74,7 @@ class KarpenterOnAws(pulumi.ComponentResource):
         )
 
     def _child(self, **options: Any) -> ResourceOptions:
-        return ResourceOptions(parent=self, provider=self._provider, **options)
+        return ResourceOptions(parent=self, provider=self._account_provider, **options)
 
     def _document(self, write: Any) -> Output[str]:
         """The text of the document that `write` makes of the place."""
@@ -85,7 +86,7 @@ class KarpenterOnAws(pulumi.ComponentResource):
         # An explicit provider does not read the stack's aws:* keys: what chooses or guards the account is passed on.
         config = pulumi.Config("aws")
         return aws.Provider(
-            f"{self._name}-aws",
+            f"{self._prefix}-aws",
             region=self._region,
             profile=config.get("profile"),
             allowed_account_ids=config.get_object("allowedAccountIds"),
@@ -98,7 +99,7 @@ class KarpenterOnAws(pulumi.ComponentResource):
     def _find_place(self) -> Output[iam.Place]:
         import pulumi_aws as aws
 
-        lookup = pulumi.InvokeOutputOptions(parent=self, provider=self._provider)
+        lookup = pulumi.InvokeOutputOptions(parent=self, provider=self._account_provider)
         partition = aws.get_partition_output(opts=lookup)
         found = Output.all(
             account=aws.get_caller_identity_output(opts=lookup).account_id,
@@ -107,66 +108,59 @@ class KarpenterOnAws(pulumi.ComponentResource):
         )
         return found.apply(lambda values: iam.Place(cluster=self._cluster.name, region=self._region, **values))
 
-    def _node_role(self) -> Output[str]:
-        """The ARN of the role that nodes run under. An existing role keeps its owner, and so does its access entry."""
+    def _node_role(self) -> None:
         import pulumi_aws as aws
 
-        role_name = iam.node_role_name(self._cluster)
-        if self._cluster.aws.node_role:
-            lookup = pulumi.InvokeOutputOptions(parent=self, provider=self._provider)
-            return aws.iam.get_role_output(name=role_name, opts=lookup).arn
-
-        # Protected: without its role a running node can neither pull an image nor reach the API server.
+        # Without it a running node can neither pull an image nor reach the API server.
+        protected = self._child(protect=self._cluster.protect or None)
         role = aws.iam.Role(
-            f"{self._name}-node-role",
-            name=role_name,
+            f"{self._prefix}-node-role",
+            name=iam.node_role_name(self._cluster),
             assume_role_policy=self._document(iam.node_trust),
-            opts=self._child(protect=True),
+            opts=protected,
         )
         for policy in iam.NODE_POLICIES:
             aws.iam.RolePolicyAttachment(
-                f"{self._name}-node-role-{policy}",
+                f"{self._prefix}-node-role-{policy}",
                 role=role.name,
                 policy_arn=self._place.apply(lambda place, policy=policy: iam.node_policy_arn(place, policy)),
-                opts=self._child(protect=True),
+                opts=protected,
             )
         aws.eks.AccessEntry(
-            f"{self._name}-node-access",
+            f"{self._prefix}-node-access",
             cluster_name=self._cluster.name,
             principal_arn=role.arn,
             type="EC2_LINUX",
-            opts=self._child(protect=True),
+            opts=protected,
         )
-        # Not the role's own output, which is unknown until it exists: policies can then be judged in a first preview.
-        return self._place.apply(lambda place: place.role_arn(role_name))
 
-    def _controller_role(self, node_role_arn: Output[str]) -> None:
+    def _controller_role(self) -> None:
         import pulumi_aws as aws
 
         role = aws.iam.Role(
-            f"{self._name}-controller-role",
+            f"{self._prefix}-controller-role",
             name=iam.controller_role_name(self._cluster),
             assume_role_policy=iam.render(iam.controller_trust(self._cluster)),
             opts=self._child(),
         )
-        documents = Output.all(self._place, node_role_arn).apply(
-            lambda found: iam.controller_policies(found[0], node_role_arn=found[1], karpenter=self._version)
+        documents = self._place.apply(
+            lambda place: iam.controller_policies(place, cluster=self._cluster, karpenter=self._karpenter_version)
         )
         attachments = []
-        for kind in iam.controller_policy_kinds(self._version):
+        for kind in iam.controller_policy_kinds(self._karpenter_version):
             policy = aws.iam.Policy(
-                f"{self._name}-{kind}",
+                f"{self._prefix}-{kind}",
                 name=iam.policy_name(kind, self._cluster.name),
                 policy=documents.apply(lambda documents, kind=kind: iam.render(documents[kind])),
                 opts=self._child(),
             )
             attachments.append(
                 aws.iam.RolePolicyAttachment(
-                    f"{self._name}-controller-role-{kind}", role=role.name, policy_arn=policy.arn, opts=self._child()
+                    f"{self._prefix}-controller-role-{kind}", role=role.name, policy_arn=policy.arn, opts=self._child()
                 )
             )
         aws.eks.PodIdentityAssociation(
-            f"{self._name}-pod-identity",
+            f"{self._prefix}-pod-identity",
             cluster_name=self._cluster.name,
             namespace=self._cluster.namespace,
             service_account=iam.SERVICE_ACCOUNT,
@@ -178,27 +172,27 @@ class KarpenterOnAws(pulumi.ComponentResource):
         import pulumi_aws as aws
 
         queue = aws.sqs.Queue(
-            f"{self._name}-interruption",
+            f"{self._prefix}-interruption",
             name=iam.queue_name(self._cluster.name),
             message_retention_seconds=300,  # a warning older than five minutes is about a node that is gone
             sqs_managed_sse_enabled=True,
             opts=self._child(),
         )
         aws.sqs.QueuePolicy(
-            f"{self._name}-interruption",
+            f"{self._prefix}-interruption",
             queue_url=queue.url,
             policy=self._document(iam.queue_policy),
             opts=self._child(),
         )
-        for event, pattern in iam.interruption_events(self._version).items():
+        for event, pattern in iam.interruption_events(self._karpenter_version).items():
             rule = aws.cloudwatch.EventRule(
-                f"{self._name}-{event}",
+                f"{self._prefix}-{event}",
                 description=f"Karpenter on {self._cluster.name}: {pattern['detail-type'][0]}",
                 event_pattern=iam.render(pattern),
                 opts=self._child(),
             )
             aws.cloudwatch.EventTarget(
-                f"{self._name}-{event}",
+                f"{self._prefix}-{event}",
                 rule=rule.name,
                 target_id="KarpenterInterruptionQueueTarget",
                 arn=queue.arn,
@@ -211,7 +205,7 @@ class KarpenterOnAws(pulumi.ComponentResource):
 
         for resource in (*self._cluster.aws.subnets, *self._cluster.aws.security_groups):
             aws.ec2.Tag(
-                f"{self._name}-discovery-{resource}",
+                f"{self._prefix}-discovery-{resource}",
                 resource_id=resource,
                 key=iam.DISCOVERY_TAG,
                 value=self._cluster.name,
@@ -223,15 +217,15 @@ class KarpenterOnAws(pulumi.ComponentResource):
 
         for group in iam.efa_security_groups(self._cluster, pools.values()):
             itself = {"security_group_id": group, "referenced_security_group_id": group, "ip_protocol": "-1"}
-            aws.vpc.SecurityGroupIngressRule(f"{self._name}-efa-{group}", **itself, opts=self._child())
-            aws.vpc.SecurityGroupEgressRule(f"{self._name}-efa-{group}", **itself, opts=self._child())
+            aws.vpc.SecurityGroupIngressRule(f"{self._prefix}-efa-{group}", **itself, opts=self._child())
+            aws.vpc.SecurityGroupEgressRule(f"{self._prefix}-efa-{group}", **itself, opts=self._child())
 
     def _placement_groups(self, pools: Mapping[str, PoolSettings]) -> None:
         import pulumi_aws as aws
 
         for group in iam.own_placement_groups(pools):
             aws.ec2.PlacementGroup(
-                f"{self._name}-placement-{group}", name=group, strategy="cluster", opts=self._child()
+                f"{self._prefix}-placement-{group}", name=group, strategy="cluster", opts=self._child()
             )
 
     def _spot_role(self) -> None:
@@ -240,5 +234,5 @@ class KarpenterOnAws(pulumi.ComponentResource):
         if self._cluster.aws.spot_service_linked_role:
             # One an account, shared by whatever else uses spot there: it outlives the stack.
             aws.iam.ServiceLinkedRole(
-                f"{self._name}-spot", aws_service_name="spot.amazonaws.com", opts=self._child(retain_on_delete=True)
+                f"{self._prefix}-spot", aws_service_name="spot.amazonaws.com", opts=self._child(retain_on_delete=True)
             )

@@ -39,11 +39,15 @@ class Platform:
         """`nodes_after` is what Karpenter and its NodePools wait for: `KarpenterOnAws`, where the stack has one.
 
         Pass the cluster's explicit Kubernetes provider in `opts`. Declares nothing where nothing is to be installed.
-        Raises ValueError for what a chart cannot do (`triplane.manifests.releases`).
+        Raises ManifestError for what a chart cannot do (`triplane.manifests.releases`).
         """
         releases = platform_releases(platform, cluster)
-        self.component = PlatformReleases(name, releases, nodes_after=nodes_after, opts=opts) if releases else None
         self._nodes_after = tuple(nodes_after)
+        self.component: PlatformReleases | None = None
+        if releases:
+            self.component = PlatformReleases(
+                name, releases, nodes_after=nodes_after, protect=cluster.protect, opts=opts
+            )
 
     def dependencies(self, layer: Layer) -> list[Resource]:
         """What objects of the layer ("nodes", "queues" or "replicas") wait for; empty where it is all there already."""
@@ -62,9 +66,12 @@ class PlatformReleases(pulumi.ComponentResource):
         releases: Sequence[HelmRelease],
         *,
         nodes_after: Sequence[Resource] = (),
+        protect: bool = True,
         opts: ResourceOptions | None = None,
     ) -> None:
+        """`protect` refuses to delete the releases of definitions; they are left in the cluster even so."""
         super().__init__("triplane:platform:Platform", name, None, opts)
+        self._protect_definitions = protect
         self.ready = {"nodes": [], "queues": [], "replicas": []}
         for release in releases:
             earlier = self.ready[release.layer]
@@ -95,8 +102,8 @@ class PlatformReleases(pulumi.ComponentResource):
             opts=ResourceOptions(
                 parent=self,
                 depends_on=list(after),
-                protect=release.holds_definitions,
-                retain_on_delete=release.holds_definitions,
+                protect=(self._protect_definitions and release.holds_definitions) or None,
+                retain_on_delete=release.holds_definitions or None,
             ),
         )
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from triplane.manifests.identity import ManifestError
 from triplane.settings.cluster import ClusterSettings
 from triplane.settings.pools import PoolSettings
 from triplane.settings.values import version_key
@@ -50,9 +51,9 @@ class Place:
     def __post_init__(self) -> None:
         # A lookup that answered nothing would otherwise be written into every ARN.
         if not re.fullmatch(r"\d{12}", str(self.account)):
-            raise ValueError(f"{self.account!r} is no AWS account: an account id has 12 digits")
+            raise ManifestError(f"{self.account!r} is no AWS account: an account id has 12 digits")
         if not re.fullmatch(r"aws(-[a-z]+)*", str(self.partition)) or not self.dns_suffix:
-            raise ValueError(f"{self.partition!r}, {self.dns_suffix!r} are no AWS partition and DNS suffix")
+            raise ManifestError(f"{self.partition!r}, {self.dns_suffix!r} are no AWS partition and DNS suffix")
 
     def ec2(self, *kinds: str, account: str = "*") -> list[str]:
         """`instance` -> every instance of the region. Images and snapshots have no account in their ARN."""
@@ -70,9 +71,9 @@ class Place:
     def instance_profiles(self) -> str:
         return f"arn:{self.partition}:iam::{self.account}:instance-profile/*"
 
-    def role_arn(self, name: str) -> str:
-        """Of a role without a path."""
-        return f"arn:{self.partition}:iam::{self.account}:role/{name}"
+    def roles(self, *names: str) -> list[str]:
+        """ARNs of roles; a name may start with a path."""
+        return [f"arn:{self.partition}:iam::{self.account}:role/{name}" for name in names]
 
 
 def runs_on_aws(cluster: ClusterSettings) -> bool:
@@ -99,7 +100,7 @@ def controller_role_name(cluster: ClusterSettings) -> str:
 
 def _short_enough(role: str, cluster: str, remedy: str) -> str:
     if len(role) > 64:
-        raise ValueError(f"cluster {cluster}: role {role} has {len(role)} characters, IAM allows 64: {remedy}")
+        raise ManifestError(f"cluster {cluster}: role {role} has {len(role)} characters, IAM allows 64: {remedy}")
     return role
 
 
@@ -149,11 +150,11 @@ def controller_policy_kinds(karpenter: str) -> tuple[str, ...]:
     return ("NodeLifecycle", "IAMIntegration", "EKSIntegration", "Interruption", *zonal_shift, "ResourceDiscovery")
 
 
-def controller_policies(place: Place, *, node_role_arn: str, karpenter: str) -> dict[str, Document]:
+def controller_policies(place: Place, *, cluster: ClusterSettings, karpenter: str) -> dict[str, Document]:
     """Kind -> document of each managed policy of the controller role. `karpenter` is its version."""
     write: dict[str, Callable[[], Document]] = {
         "NodeLifecycle": lambda: _node_lifecycle(place, karpenter),
-        "IAMIntegration": lambda: _iam_integration(place, node_role_arn),
+        "IAMIntegration": lambda: _iam_integration(place, cluster),
         "EKSIntegration": lambda: _document(
             _allow("AllowAPIServerEndpointDiscovery", "eks:DescribeCluster", place.cluster_arn)
         ),
@@ -210,7 +211,7 @@ def _node_lifecycle(place: Place, karpenter: str) -> Document:
     )
 
 
-def _iam_integration(place: Place, node_role_arn: str) -> Document:
+def _iam_integration(place: Place, cluster: ClusterSettings) -> Document:
     owned = f"kubernetes.io/cluster/{place.cluster}"
     region = "topology.kubernetes.io/region"
     of_a_class = "karpenter.k8s.aws/ec2nodeclass"
@@ -221,9 +222,13 @@ def _iam_integration(place: Place, node_role_arn: str) -> Document:
     }
     ours = {f"aws:ResourceTag/{owned}": "owned", f"aws:ResourceTag/{region}": place.region}
     asked_of_a_class, ours_of_a_class = {f"aws:RequestTag/{of_a_class}": "*"}, {f"aws:ResourceTag/{of_a_class}": "*"}
+    node_role = node_role_name(cluster)
+    # A role that exists may lie under a path, which its name does not tell. Names are unique in an account whatever
+    # their path, so the two patterns together still mean this one role.
+    passed = place.roles(node_role, f"*/{node_role}") if cluster.aws.node_role else place.roles(node_role)
     to_ec2 = {"StringEquals": {"iam:PassedToService": ["ec2.amazonaws.com", "ec2.amazonaws.com.cn"]}}
     return _document(
-        _allow("AllowPassingInstanceRole", "iam:PassRole", node_role_arn, to_ec2),
+        _allow("AllowPassingInstanceRole", "iam:PassRole", passed, to_ec2),
         _allow(
             "AllowScopedInstanceProfileCreationActions",
             "iam:CreateInstanceProfile",
@@ -350,4 +355,4 @@ def _since(first: str, version: str) -> bool:
 
 def _check_version(karpenter: str) -> None:
     if not _since(OLDEST, karpenter):
-        raise ValueError(f"Karpenter {karpenter}: the AWS side is known from {OLDEST}")
+        raise ManifestError(f"Karpenter {karpenter}: the AWS side is known from {OLDEST}")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from triplane.manifests import iam
+from triplane.manifests.identity import ManifestError
 from triplane.settings.cluster import ClusterSettings
 from triplane.settings.platform import KaiSettings, KarpenterSettings, KedaSettings, PlatformSettings
 from triplane.settings.values import version_key
@@ -61,11 +62,11 @@ class HelmRelease:
 def platform_releases(platform: PlatformSettings, cluster: ClusterSettings) -> tuple[HelmRelease, ...]:
     """The releases of the controllers whose `install` is set, each after what it needs.
 
-    Raises ValueError where the version names a line of releases only: "1.14" would install whatever is newest that day.
+    Raises ManifestError where the version names a line of releases only: "1.14" would install the newest of that day.
     """
     for name, controller in (("karpenter", platform.karpenter), ("kai", platform.kai), ("keda", platform.keda)):
         if controller.install and controller.version.count(".") != 2:
-            raise ValueError(
+            raise ManifestError(
                 f"platform.{name}.version: {controller.version} names no single release; to install it, "
                 f'write one such as "{controller.version}.0"'
             )
@@ -78,7 +79,7 @@ def platform_releases(platform: PlatformSettings, cluster: ClusterSettings) -> t
 
 def _karpenter(karpenter: KarpenterSettings, cluster: ClusterSettings) -> tuple[HelmRelease, HelmRelease]:
     if cluster.dialect == "eks-auto":
-        raise ValueError("EKS Auto Mode runs its own Karpenter: leave platform.karpenter.install out")
+        raise ManifestError("EKS Auto Mode runs its own Karpenter: leave platform.karpenter.install out")
     definitions = HelmRelease(
         name="karpenter-crd",
         layer="nodes",
@@ -103,10 +104,10 @@ def _karpenter(karpenter: KarpenterSettings, cluster: ClusterSettings) -> tuple[
 
 
 def karpenter_values(karpenter: KarpenterSettings, cluster: ClusterSettings) -> dict[str, Any]:
-    """Values of the karpenter chart. Raises ValueError for a gate that the version's chart does not know."""
+    """Values of the karpenter chart. Raises ManifestError for a gate that the version's chart does not know."""
     known = {gate for gate, since in _GATE_SINCE.items() if version_key(karpenter.version) >= version_key(since)}
     if unknown := sorted(karpenter.gates - known):
-        raise ValueError(
+        raise ManifestError(
             f"Karpenter {karpenter.version} has no gate {unknown[0]}: it came with {_GATE_SINCE[unknown[0]]}"
         )
     gates = {

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from triplane.manifests import iam
+from triplane.manifests.identity import ManifestError
 from triplane.settings.cluster import AwsSettings, ClusterSettings
 from triplane.settings.pools import CapacitySettings, NodeCount, PoolSettings
 from triplane.settings.values import version_key
@@ -15,10 +16,14 @@ from triplane.settings.values import version_key
 UPSTREAM = json.loads((Path(__file__).parents[2] / "data" / "karpenter_iam.json").read_text())
 READ = tuple(UPSTREAM["read_at"])
 PLACE = iam.Place(cluster="prod", region="us-east-1", account="123456789012")
-NODE_ROLE = PLACE.role_arn("KarpenterNodeRole-prod")
 
 Permission = tuple[str, str, str, str, frozenset[tuple[str, str, frozenset[str]]]]
 """Policy, Sid, action, resource, conditions: one permission as IAM decides it."""
+
+
+def cluster(**settings: Any) -> ClusterSettings:
+    values = {"name": "prod", "context": "prod", "cloud": "eks", "region": "us-east-1", "kubernetes": "1.35"}
+    return ClusterSettings(**(values | settings))
 
 
 def as_list(value: Any) -> list[Any]:
@@ -39,9 +44,7 @@ def permissions(policy: str, document: dict[str, Any]) -> Iterator[Permission]:
 
 
 def granted(karpenter: str, place: iam.Place = PLACE) -> set[Permission]:
-    policies = iam.controller_policies(
-        place, node_role_arn=place.role_arn("KarpenterNodeRole-prod"), karpenter=karpenter
-    )
+    policies = iam.controller_policies(place, cluster=cluster(), karpenter=karpenter)
     return {permission for policy, document in policies.items() for permission in permissions(policy, document)}
 
 
@@ -52,7 +55,7 @@ def upstream(karpenter: str, place: iam.Place = PLACE) -> set[Permission]:
         "region": place.region,
         "account": place.account,
         "cluster": place.cluster,
-        "node_role": place.role_arn("KarpenterNodeRole-prod"),
+        "node_role": f"arn:{place.partition}:iam::{place.account}:role/KarpenterNodeRole-prod",
         "queue": f"arn:{place.partition}:sqs:{place.region}:{place.account}:{place.cluster}",
     }
 
@@ -124,16 +127,16 @@ def test_other_partitions_are_spelled_their_own_way() -> None:
 def test_a_permission_appears_with_the_version_that_calls_it(
     since: str, policy: str, needle: str, karpenter: str
 ) -> None:
-    policies = iam.controller_policies(PLACE, node_role_arn=NODE_ROLE, karpenter=karpenter)
+    policies = iam.controller_policies(PLACE, cluster=cluster(), karpenter=karpenter)
     present = needle in iam.render(policies.get(policy, {}))
     assert present == (version_key(karpenter) >= version_key(since))
 
 
 @pytest.mark.parametrize("karpenter", ["1.8.6", "1.8", "0.37.0"])
 def test_a_version_whose_permissions_are_unknown_is_refused(karpenter: str) -> None:
-    with pytest.raises(ValueError, match=rf"Karpenter {karpenter}: .* from 1\.9"):
-        iam.controller_policies(PLACE, node_role_arn=NODE_ROLE, karpenter=karpenter)
-    with pytest.raises(ValueError, match=r"from 1\.9"):
+    with pytest.raises(ManifestError, match=rf"Karpenter {karpenter}: .* from 1\.9"):
+        iam.controller_policies(PLACE, cluster=cluster(), karpenter=karpenter)
+    with pytest.raises(ManifestError, match=r"from 1\.9"):
         iam.interruption_events(karpenter)
 
 
@@ -159,7 +162,7 @@ def test_every_document_fits_in_a_managed_policy(karpenter: str) -> None:
         dns_suffix="amazonaws.com",
     )
     for kind, document in iam.controller_policies(
-        longest, node_role_arn=longest.role_arn("r" * 64), karpenter=karpenter
+        longest, cluster=cluster(name="c" * 46, aws=AwsSettings(node_role="r" * 64)), karpenter=karpenter
     ).items():
         assert len(iam.render(document)) <= iam.MANAGED_POLICY_LIMIT, kind
         assert len(iam.policy_name(kind, longest.cluster)) <= 128
@@ -171,12 +174,20 @@ def test_rendered_documents_are_the_same_text_at_every_run() -> None:
     assert " " not in iam.render(iam.node_trust(PLACE))
 
 
+def test_an_existing_node_role_is_passed_whatever_its_path_and_no_other_role_is() -> None:
+    settings = cluster(aws=AwsSettings(node_role="nodes"))
+    document = iam.controller_policies(PLACE, cluster=settings, karpenter="1.14.1")["IAMIntegration"]
+    (passing,) = [statement for statement in document["Statement"] if statement["Action"] == "iam:PassRole"]
+    assert passing["Resource"] == [
+        "arn:aws:iam::123456789012:role/nodes",
+        "arn:aws:iam::123456789012:role/*/nodes",
+    ]
+    assert passing["Condition"] == {
+        "StringEquals": {"iam:PassedToService": ["ec2.amazonaws.com", "ec2.amazonaws.com.cn"]}
+    }
+
+
 # --- trust, queue, events -------------------------------------------------------------------------------------------
-
-
-def cluster(**settings: Any) -> ClusterSettings:
-    values = {"name": "prod", "context": "prod", "cloud": "eks", "region": "us-east-1", "kubernetes": "1.35"}
-    return ClusterSettings(**(values | settings))
 
 
 def test_only_karpenters_service_account_in_this_cluster_gets_the_controller_role() -> None:
@@ -244,19 +255,19 @@ def test_a_role_name_longer_than_iam_allows_is_refused(length: int, node: bool, 
         if fits:
             assert len(name(settings)) <= 64
         else:
-            with pytest.raises(ValueError, match=r"has \d+ characters, IAM allows 64"):
+            with pytest.raises(ManifestError, match=r"has \d+ characters, IAM allows 64"):
                 name(settings)
 
 
 @pytest.mark.parametrize("account", ["", "None", "12345678901", "1234567890123", None])
 def test_an_account_that_was_not_found_is_never_written_into_an_arn(account: Any) -> None:
-    with pytest.raises(ValueError, match="12 digits"):
+    with pytest.raises(ManifestError, match="12 digits"):
         iam.Place(cluster="prod", region="us-east-1", account=account)
 
 
 @pytest.mark.parametrize(("partition", "suffix"), [(None, "amazonaws.com"), ("", "amazonaws.com"), ("aws", "")])
 def test_a_partition_that_was_not_found_is_refused(partition: Any, suffix: str) -> None:
-    with pytest.raises(ValueError, match="no AWS partition"):
+    with pytest.raises(ManifestError, match="no AWS partition"):
         iam.Place(cluster="prod", region="us-east-1", account="123456789012", partition=partition, dns_suffix=suffix)
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from triplane.manifests.identity import ManifestError
 from triplane.manifests.releases import HelmRelease, karpenter_values, platform_releases
 from triplane.settings.cluster import ClusterSettings
 from triplane.settings.platform import KaiSettings, KarpenterSettings, KedaSettings, PlatformSettings
@@ -72,7 +73,7 @@ def test_charts_are_pinned(name: str, chart: str, version: str, namespace: str, 
     ],
 )
 def test_a_line_of_releases_is_no_pin(platform: PlatformSettings) -> None:
-    with pytest.raises(ValueError, match=r"platform\.(karpenter|kai|keda)\.version: \S+ names no single release"):
+    with pytest.raises(ManifestError, match=r"platform\.(karpenter|kai|keda)\.version: \S+ names no single release"):
         platform_releases(platform, cluster())
 
 
@@ -150,12 +151,12 @@ def test_a_gate_that_is_set_is_on() -> None:
     ("version", "gate", "since"), [("1.13.0", "CapacityBuffer", "1.14"), ("1.14.1", "TerminateFirstDrift", "1.15")]
 )
 def test_a_gate_that_the_chart_would_ignore_is_refused(version: str, gate: Any, since: str) -> None:
-    with pytest.raises(ValueError, match=f"Karpenter {version} has no gate {gate}: it came with {since}"):
+    with pytest.raises(ManifestError, match=f"Karpenter {version} has no gate {gate}: it came with {since}"):
         karpenter_values(KarpenterSettings(version=version, gates=frozenset({gate})), cluster())
 
 
 def test_auto_mode_has_its_own_karpenter() -> None:
-    with pytest.raises(ValueError, match="Auto Mode"):
+    with pytest.raises(ManifestError, match="Auto Mode"):
         platform_releases(EVERYTHING, cluster(dialect="eks-auto"))
 
 
