@@ -9,6 +9,7 @@ import importlib
 
 from triplane.rules.config import Config, Level
 from triplane.rules.engine import Defect, Finding, Report, judge
+from triplane.rules.numbers import ALSO_KNOWN_AS
 from triplane.rules.parameters import Parameters
 from triplane.rules.rule import Layer, Profile, Rule, Severity, registered
 
@@ -33,8 +34,9 @@ def all_rules() -> tuple[Rule, ...]:
 
 
 def rule_named(name: str) -> Rule | None:
-    """The rule of that id (in any case) or slug."""
-    return next((rule for rule in all_rules() if name.upper() == rule.id or name == rule.slug), None)
+    """The rule of that id (in any case), slug, or former name."""
+    id = ALSO_KNOWN_AS.get(name, ALSO_KNOWN_AS.get(name.upper(), name.upper()))
+    return next((rule for rule in all_rules() if id == rule.id or name == rule.slug), None)
 
 
 __all__ = [

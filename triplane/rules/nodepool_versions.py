@@ -63,6 +63,7 @@ def _used(pool: NodePool) -> Iterator[tuple[Path, object, str]]:
     severity=Severity.ERROR,
     profile=Profile.RECOMMENDED,
     fix="Write the v1 form: https://karpenter.sh/docs/upgrading/v1-migration/.",
+    autofix=True,
     versions="v1beta1 is no longer served since Karpenter 1.1.",
     sources=(
         "https://karpenter.sh/docs/upgrading/v1-migration/",

@@ -3,8 +3,9 @@
 import pytest
 
 from triplane.documents import render_path
-from triplane.inventory import Inventory
+from triplane.inventory import Inventory, Resource
 from triplane.rules import Config, Level, Profile, Rule, all_rules, judge
+from triplane.rules.edits import edited
 from triplane.rules.example import Example, examples
 
 RULES = {rule.id: rule for rule in all_rules()}
@@ -29,6 +30,42 @@ def test_a_rule_finds_what_its_example_says(example: Example) -> None:
 @pytest.mark.parametrize("example", [e for e in EXAMPLES if e.kind == "good"], ids=lambda e: f"{e.rule}-good.{e.case}")
 def test_no_rule_fails_on_a_good_example(example: Example) -> None:
     assert [finding for finding in found(example, list(RULES.values())) if finding[1] == "fail"] == []
+
+
+FIXABLE = [example for example in EXAMPLES if example.kind == "bad" and RULES[example.rule].autofix]
+
+
+@pytest.mark.parametrize("example", FIXABLE, ids=lambda e: f"{e.rule}-{e.case}")
+def test_an_autofix_makes_its_bad_case_pass(example: Example) -> None:
+    rule = RULES[example.rule]
+    config = Config(profile=Profile.ALL, parameters=example.parameters)
+    inventory = example.inventory()
+    findings = judge(inventory, config, [rule]).failures
+    unfixed = {(str(f.resource), f.path) for f in findings if not f.edits}
+    fixed = [
+        Resource(
+            edited(resource.data, [edit for f in findings if f.resource is resource for edit in f.edits]),
+            resource.origin,
+        )
+        for resource in inventory.resources
+    ]
+    left = {(str(f.resource), f.path) for f in judge(Inventory(fixed), config, [rule]).failures}
+    assert left == unfixed
+
+
+@pytest.mark.parametrize("rule", [rule for rule in RULES.values() if rule.autofix], ids=lambda r: r.id)
+def test_a_rule_with_an_autofix_shows_one(rule: Rule) -> None:
+    own = [example for example in FIXABLE if example.rule == rule.id]
+    reports = [judge(e.inventory(), Config(profile=Profile.ALL, parameters=e.parameters), [rule]) for e in own]
+    assert any(finding.edits for report in reports for finding in report.failures)
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: f"{e.rule}-{e.kind}.{e.case}")
+def test_edits_come_only_from_rules_that_say_so(example: Example) -> None:
+    rule = RULES[example.rule]
+    report = judge(example.inventory(), Config(profile=Profile.ALL, parameters=example.parameters), [rule])
+    if not rule.autofix:
+        assert not any(finding.edits for finding in report.findings)
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=lambda r: r.id)
