@@ -2,9 +2,11 @@
 
 from typing import Any
 
+from hypothesis import assume
 from hypothesis import strategies as st
 
 from triplane import catalog
+from triplane.settings import SettingsError, StackSettings
 
 Block = dict[str, Any]
 
@@ -26,16 +28,19 @@ maintenance_windows = st.fixed_dictionaries(
         "to": st.just("06:00"),
     }
 )
-signals = st.sampled_from(
-    [
-        {"backlog": "1.2s", "tokensPerSecond": 10000.0},
-        {"kvUsage": "70%"},
-        {"queueDepth": 4},
-        {"concurrency": 32},
-        {"flowControlQueue": 8, "inferencePool": "chat"},
-        {"wva": {"variantCost": 12.5}},
-    ]
-)
+ANY_ROLE = [
+    {"queueDepth": 4},
+    {"concurrency": 32},
+    {"flowControlQueue": 8, "inferencePool": "chat"},
+    {"wva": {"variantCost": 12.5}},
+]
+PROMPT_WORK = {"backlog": "1.2s", "tokensPerSecond": 10000.0}
+KV_CACHE = {"kvUsage": "70%"}
+SIGNALS: dict[str, list[Block]] = {
+    "prefill": [*ANY_ROLE, PROMPT_WORK],
+    "decode": [*ANY_ROLE, KV_CACHE],
+    "aggregated": [*ANY_ROLE, PROMPT_WORK, KV_CACHE],
+}
 
 
 @st.composite
@@ -68,16 +73,19 @@ def pools(draw: st.DrawFn) -> Block:
 
 
 @st.composite
-def roles(draw: st.DrawFn, pool_name: str, pool: Block, name: str) -> Block:
-    """One role whose replicas fit a node of the pool."""
+def roles(draw: st.DrawFn, pool_name: str, pool: Block, name: str, autoscaler: str) -> Block:
+    """One role whose pods fit a node of the pool."""
     gpus = draw(st.sampled_from([count for count in (1, 2, 4, 8) if pool["gpusPerNode"] % count == 0]))
     minimum = draw(st.integers(1, 3))
     role: Block = {
         "pool": pool_name,
         "queue": f"leaf-{name}",
         "gpus": gpus,
+        # A gang over several hosts stays in one zone.
+        "hosts": draw(st.integers(1, 3)) if len(pool["zones"]) == 1 else 1,
+        "autoscaler": autoscaler,
         "replicas": {"min": minimum, "max": minimum + draw(st.integers(0, 3))},
-        "signal": draw(signals),
+        "signal": draw(st.sampled_from(SIGNALS[name])),
     }
     if draw(st.booleans()):
         role["workload"] = {"image": "registry.example/vllm:0.12.0", "args": ["--max-model-len=8192"]}
@@ -85,19 +93,30 @@ def roles(draw: st.DrawFn, pool_name: str, pool: Block, name: str) -> Block:
 
 
 @st.composite
-def stacks(draw: st.DrawFn) -> Block:
-    """The configuration of a stack, as its file has it."""
+def valid_stacks(draw: st.DrawFn) -> StackSettings:
+    """A stack that settings accept. Hypothesis itself complains if they refuse too many."""
+    try:
+        return StackSettings.from_config(draw(configurations()), "generated")
+    except SettingsError:
+        assume(False)
+        raise
+
+
+@st.composite
+def configurations(draw: st.DrawFn) -> Block:
+    """The configuration of a stack, as its file has it: nearly always valid."""
     fleet = {f"pool-{number}": draw(pools()) for number in range(draw(st.integers(1, 3)))}
     names = draw(st.sampled_from([("aggregated",), ("prefill", "decode")]))
     serving = [name for name, pool in fleet.items() if pool["purpose"] == "serving"]
     blocks = {}
+    autoscaler = draw(st.sampled_from(["keda", "hpa"]))
     if serving:
         for name in names:
             pool_name = draw(st.sampled_from(serving))
-            blocks[name] = draw(roles(pool_name, fleet[pool_name], name))
+            blocks[name] = draw(roles(pool_name, fleet[pool_name], name, autoscaler))
     leaves = {}
     for name, role in blocks.items():
-        quota = role["replicas"]["max"] * role["gpus"]
+        quota = role["replicas"]["max"] * role["gpus"] * role["hosts"]
         pool = fleet[role["pool"]]
         # A queue's limit must fit the pools that its pods can land on.
         pool["nodes"]["max"] = max(pool["nodes"]["max"], -(-2 * quota // pool["gpusPerNode"]))
@@ -130,4 +149,6 @@ def stacks(draw: st.DrawFn) -> Block:
                 "roles": blocks,
             }
         }
+    if draw(st.booleans()):
+        stack["freeze"] = {"since": "2026-12-01T03:10:00Z", "reason": "P99 TTFT 14 s"}
     return stack

@@ -3,20 +3,18 @@
 A dry run does all of that and stores nothing.
 """
 
-from typing import Any
-
-from fleets import stacks
+from fleets import valid_stacks
 from hypothesis import HealthCheck, given, settings
 
 from tools.engine.client import Client
 from triplane.manifests.fleet import fleet_manifests
-from triplane.settings.stack import StackSettings
+from triplane.settings import StackSettings
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(config=stacks())
-def test_every_manifest_of_any_valid_stack_is_accepted(api: Client, config: dict[str, Any]) -> None:
-    fleet = fleet_manifests(StackSettings.model_validate(config))
-    assert len(fleet.objects) >= 2 * len(config["pools"])
-    for manifest in fleet.objects:
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(stack=valid_stacks())
+def test_every_manifest_of_any_valid_stack_is_accepted(api: Client, stack: StackSettings) -> None:
+    objects = fleet_manifests(stack).objects
+    assert len(objects) >= 2 * len(stack.pools)
+    for manifest in objects:
         api.create(manifest, dry_run=True)
