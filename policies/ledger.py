@@ -41,7 +41,7 @@ class Ledger:
             *_telling(
                 self.unknowns,
                 "PH808",
-                "Something could not be judged, because a value is not known yet.",
+                "Something could not be judged.",
                 EnforcementLevel.ADVISORY,
             ),
             *_telling(

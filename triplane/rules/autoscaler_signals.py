@@ -120,9 +120,7 @@ def scaler_does_not_follow_preallocated_memory(scaler: Scaler, context: Context)
                 continue
             target = scaling.target_workload(scaler)
             if target is None:
-                yield unknown(
-                    signal.path, "whether its target uses GPUs is not to be seen: the target is not in the input"
-                )
+                yield unknown(signal.path, "its target is not in the input, so whether it uses GPUs cannot be told")
             elif target.uses_gpu:
                 consequence = "an engine keeps what it took at start, so this only ever scales up"
                 yield fail(signal.path, "memory", consequence, related=(target.resource,))

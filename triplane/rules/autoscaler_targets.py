@@ -32,7 +32,8 @@ def scale_target_exists(scaler: Scaler, context: Context) -> Verdicts:
         return
     if context.parameters.is_external(target.kind, target.name):
         return
+    what = f"{target.kind.partition('.')[0]} {target.name}"
     if context.parameters.missing_references == "fail":
-        yield fail(target.path, f"{target.kind} {target.name}", "there is no such object, so nothing is scaled")
+        yield fail(target.path, what, "there is no such object, so nothing is scaled")
     else:
-        yield unknown(target.path, f"{target.kind} {target.name} is not in the input")
+        yield unknown(target.path, f"{what} is not in the input")

@@ -37,8 +37,9 @@ class Verdict:
 
     @property
     def message(self) -> str:
-        """`spec.a.b is x: what follows from it`."""
-        return f"{render_path(self.path)} {self.found}: {self.consequence}"
+        """`spec.a.b is x: what follows from it`; for unknown, `spec.a.b: what is missing`."""
+        said = f" {self.found}" if self.found else ""
+        return f"{render_path(self.path)}{said}: {self.consequence}"
 
 
 Verdicts = Iterator[Verdict]
@@ -65,7 +66,7 @@ def fail(
 
 def unknown(path: Path, why: str, *, related: tuple[Resource, ...] = ()) -> Verdict:
     """It cannot be told whether the object is wrong; `why` says what is missing."""
-    return Verdict("unknown", path, "cannot be judged", why, related=related)
+    return Verdict("unknown", path, "", why, related=related)
 
 
 def described(found: Any, default: str = "") -> str:
