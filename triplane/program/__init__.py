@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from triplane.program.recorded import Recording, Resource, Secret, Unknown
+from triplane.program.recorded import ProgramError, Recording, Resource, Secret, Unknown
 
-__all__ = ["Recording", "Resource", "Secret", "Unknown", "run_program"]
+__all__ = ["ProgramError", "Recording", "Resource", "Secret", "Unknown", "run_program"]
 
 
 def run_program(
@@ -26,7 +26,7 @@ def run_program(
 
     `config` holds full keys (`project:key`) and the text the engine would hand over: JSON for anything but a string.
     `answers` are results of provider functions by token, merged over the built-in ones. `preview` false runs as an
-    update does: outputs are known. Whatever the program raises is raised here.
+    update does: outputs are known. Raises ProgramError for whatever the program raises.
     """
     from triplane.program.recording import record
 

@@ -6,6 +6,10 @@ from functools import cached_property
 from typing import Any
 
 
+class ProgramError(Exception):
+    """The program ended with an error. `str()` is its message, with file and line unless the program wrote it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Unknown:
     """A value that only the real engine and its providers would know."""
@@ -52,10 +56,12 @@ class Resource:
 
     @property
     def manifest(self) -> dict[str, Any] | None:
-        """The Kubernetes object that the resource is; None for anything else, Helm releases and charts included."""
+        """The Kubernetes object that the resource is; None for anything else: a Helm release, a chart, a patch of an
+        object that somebody else owns (the provider takes every kind that ends in Patch for one)."""
         package, _, rest = self.type.partition(":")
         group_version, _, kind = rest.rpartition(":")
-        if package != "kubernetes" or group_version.startswith("helm.sh/") or "metadata" not in self.inputs:
+        whole = package == "kubernetes" and not group_version.startswith("helm.sh/") and not kind.endswith("Patch")
+        if not whole or "metadata" not in self.inputs:
             return None
         identity = {"apiVersion": group_version.removeprefix("core/"), "kind": kind}
         return {**identity, **self.inputs}

@@ -15,19 +15,20 @@ import os
 import runpy
 import sys
 import threading
+import traceback
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
 
 import pulumi
-from google.protobuf import empty_pb2, struct_pb2
+from google.protobuf import empty_pb2, struct_pb2  # type: ignore[import-untyped]
 from pulumi.runtime import mocks, settings
 from pulumi.runtime.proto import provider_pb2, resource_pb2
 from pulumi.runtime.rpc import UNKNOWN, _special_secret_sig, _special_sig_key
 from pulumi.runtime.stack import run_in_stack
 
-from triplane.program.recorded import Recording, Resource, Secret, Unknown
+from triplane.program.recorded import ProgramError, Recording, Resource, Secret, Unknown
 
 STACK_TYPE = "pulumi:pulumi:Stack"
 _STRICT = "PULUMI_ERROR_OUTPUT_STRING"
@@ -65,8 +66,24 @@ def record(
     folder = folder.resolve()
     monitor = _Monitor(folder, project, stack, {**ANSWERS, **answers}, preview)
     # Settings, config and the root resource live in context variables: a context of its own isolates each run.
-    contextvars.copy_context().run(_run, monitor, folder, project, stack, config, secrets, preview)
+    try:
+        contextvars.copy_context().run(_run, monitor, folder, project, stack, config, secrets, preview)
+    except pulumi.RunError as error:
+        raise ProgramError(str(error)) from error
+    except (Exception, SystemExit) as error:
+        raise ProgramError(f"{_place_of(error, folder)}{type(error).__name__}: {error}") from error
     return monitor.recording()
+
+
+def _place_of(error: BaseException, folder: Path) -> str:
+    """`components/nodes.py:12  `: the innermost line of the program's own that the error passed."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if frame.filename.startswith(f"{folder}{os.sep}") and _own_code(frame.filename)]
+    return f"{Path(own[-1].filename).relative_to(folder)}:{own[-1].lineno}  " if own else ""
+
+
+def _own_code(file: str) -> bool:
+    return "site-packages" not in file
 
 
 def _run(
@@ -80,7 +97,7 @@ def _run(
 ) -> None:
     pulumi.runtime.set_all_config(config, sorted(secrets))
     settings.configure(
-        mocks.MockSettings(
+        mocks.MockSettings(  # type: ignore[no-untyped-call]
             monitor=monitor,
             engine=mocks.MockEngine(logging.getLogger("triplane.program")),
             project=project,
@@ -98,7 +115,7 @@ def _run(
             parallel=None,
         )
     )
-    settings.set_root_resource(None)
+    settings.set_root_resource(None)  # type: ignore[arg-type]
     with _at(folder), _own_loop() as loop:
         loop.run_until_complete(run_in_stack(lambda: _program(folder)))
 
@@ -126,7 +143,7 @@ def _at(folder: Path) -> Iterator[None]:
             sys.path.remove(str(folder))
         for name in set(sys.modules) - before:
             file = getattr(sys.modules[name], "__file__", None)
-            if file and Path(file).is_relative_to(folder) and "site-packages" not in file and not _installed(name):
+            if file and Path(file).is_relative_to(folder) and _own_code(file) and not _installed(name):
                 del sys.modules[name]
 
 
@@ -255,17 +272,21 @@ class _Monitor:
         )
 
     def _in_tree_order(self) -> Iterator[str]:
-        """Parents before their children; siblings by the line of the program that made them, then by name."""
+        """Parents before their children; siblings by the line of the program that made them, then by how much they wait
+        for, then by name."""
         children: dict[str, list[str]] = {}
         for urn, request in self.requests.items():
             parent = request.parent if request.parent in self.requests else ""
             children.setdefault(parent, []).append(urn)
-        place = {urn: self._place_in_program(request) for urn, request in self.requests.items()}
-        pending = sorted(children.get("", ()), key=lambda urn: (place[urn], urn), reverse=True)
+        rank = {
+            urn: (self._place_in_program(request), len(request.dependencies), urn)
+            for urn, request in self.requests.items()
+        }
+        pending = sorted(children.get("", ()), key=rank.__getitem__, reverse=True)
         while pending:
             urn = pending.pop()
             yield urn
-            pending += sorted(children.get(urn, ()), key=lambda urn: (place[urn], urn), reverse=True)
+            pending += sorted(children.get(urn, ()), key=rank.__getitem__, reverse=True)
 
     def _place_in_program(self, request: Any) -> int:
         """Line of the program's own main file from which the resource was made; 0 when none is known."""
@@ -283,7 +304,7 @@ class _Monitor:
             (
                 (str(Path(path).relative_to(self.folder)), line)
                 for path, line in self._frames(request)
-                if path.startswith(f"{self.folder}{os.sep}") and "site-packages" not in path
+                if path.startswith(f"{self.folder}{os.sep}") and _own_code(path)
             ),
             ("", 0),
         )

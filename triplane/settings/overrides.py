@@ -1,0 +1,97 @@
+"""Settings from the command line, over those of the file: `--set platform.karpenter.version=1.15.0`."""
+
+import copy
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from triplane.documents import Dialect, DocumentError, Path, Position, read_documents, render_path
+from triplane.settings.problems import Problem, SettingsError
+from triplane.settings.source import Source
+from triplane.settings.wording import describe
+
+_PART = re.compile(r'\.?([^.=\[\]"]+)|\[(\d+)\]|\["([^"]*)"\]')
+
+
+@dataclass(frozen=True)
+class Override:
+    """One value to set. `text` is what was typed: errors name it as their place."""
+
+    text: str
+    path: Path
+    value: Any
+
+    @property
+    def position(self) -> Position:
+        return Position(f"--set {self.text}")
+
+    @classmethod
+    def parse(cls, text: str) -> "Override":
+        """`pools.h100.nodes.max=4`, `pools.h100.labels["example.com/rack"]=a`, `patches[0].merge={spec: {weight: 10}}`.
+
+        The value is YAML, as in the file. Raises SettingsError.
+        """
+        path: list[str | int] = []
+        at = 0
+        while match := _PART.match(text, at):
+            path.append(int(match[2]) if match[2] else match[1] if match[1] is not None else match[3])
+            at = match.end()
+        place = Position(f"--set {text}")
+        if not path or isinstance(path[0], int) or text[at : at + 1] != "=":
+            message = "write key.path=value, such as pools.h100.nodes.max=4"
+            raise SettingsError([Problem((), place, message)])
+        try:
+            documents = list(read_documents(text[at + 1 :], place.file, Dialect.PULUMI))
+        except DocumentError as error:
+            raise SettingsError([Problem((), place, error.message)]) from None
+        return cls(text, tuple(path), documents[0].value if documents else None)
+
+
+def override(source: Source, overrides: Iterable[Override]) -> Source:
+    """The same source with each value set, later ones last. Raises SettingsError where a path ends early."""
+    chosen = tuple(overrides)
+    values = copy.deepcopy(dict(source.values))
+    for each in chosen:
+        _assign(values, each)
+    return _Overridden(values, source.file, source.documents, source.root, chosen)
+
+
+@dataclass(frozen=True)
+class _Overridden(Source):
+    overrides: tuple[Override, ...] = ()
+
+    def position(self, path: Path, *, key: bool = False) -> Position:
+        for each in reversed(self.overrides):
+            # Also what is missing from a block that only this override started.
+            started = bool(path) and path[0] == each.path[0] and path[0] not in self.documents
+            if path[: len(each.path)] == each.path or started:
+                return each.position
+        return super().position(path, key=key)
+
+
+def _assign(values: Any, each: Override) -> None:
+    for depth, (part, following) in enumerate(zip(each.path, (*each.path[1:], None), strict=True)):
+        fits = (isinstance(values, dict) and isinstance(part, str)) or (
+            isinstance(values, list) and isinstance(part, int) and part <= len(values)
+        )
+        if not fits:
+            message = f"cannot be set: {render_path(each.path[:depth])} is {describe(values)}"
+            raise SettingsError([Problem(each.path, each.position, message)])
+        if following is None:
+            child: Any = copy.deepcopy(each.value)
+        else:
+            child = values[part] if _holds(values, part) and values[part] is not None else _empty(following)
+        if isinstance(values, list) and part == len(values):
+            values.append(child)
+        else:
+            values[part] = child
+        values = child
+
+
+def _holds(values: Any, part: str | int) -> bool:
+    return part in values if isinstance(values, dict) else isinstance(part, int) and part < len(values)
+
+
+def _empty(following: str | int) -> Any:
+    return [] if isinstance(following, int) else {}
