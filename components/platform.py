@@ -79,7 +79,7 @@ class PlatformReleases(pulumi.ComponentResource):
             installed = self._release(release, [*first, *earlier])
             earlier.append(installed)
             if release.ready is not None:
-                earlier.append(self._await(release.ready, installed))
+                earlier.append(wait_for(release.ready, opts=ResourceOptions(parent=self, depends_on=[installed])))
         self.register_outputs({"releases": {release.name: release.version for release in releases}})
 
     def _release(self, release: HelmRelease, after: Sequence[Resource]) -> "Release":
@@ -107,20 +107,21 @@ class PlatformReleases(pulumi.ComponentResource):
             ),
         )
 
-    def _await(self, ready: Readiness, installed: Resource) -> Resource:
-        """Waits for a condition of an object that is not ours: patches nothing into it but the wait itself."""
-        from pulumi_kubernetes.apiextensions import CustomResourcePatch
 
-        return CustomResourcePatch(
-            f"{ready.name}-{ready.condition.lower()}",
-            api_version=ready.api_version,
-            kind=ready.kind,
-            metadata={
-                "name": ready.name,
-                "annotations": {
-                    "pulumi.com/waitFor": f"condition={ready.condition}",
-                    "pulumi.com/timeoutSeconds": str(TIMEOUT_SECONDS),
-                },
+def wait_for(ready: Readiness, *, opts: ResourceOptions) -> Resource:
+    """A resource that is made when the condition is true: a patch of an object that is not ours, of the wait alone."""
+    from pulumi_kubernetes.apiextensions import CustomResourcePatch
+
+    return CustomResourcePatch(
+        f"{ready.name}-{ready.condition.lower()}",
+        api_version=ready.api_version,
+        kind=ready.kind,
+        metadata={
+            "name": ready.name,
+            "annotations": {
+                "pulumi.com/waitFor": f"condition={ready.condition}",
+                "pulumi.com/timeoutSeconds": str(TIMEOUT_SECONDS),
             },
-            opts=ResourceOptions(parent=self, depends_on=[installed]),
-        )
+        },
+        opts=opts,
+    )
