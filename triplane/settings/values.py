@@ -66,7 +66,8 @@ def format_duration(value: dt.timedelta) -> str:
     """The shortest form Go's and Karpenter's parsers read: `1h`, `30m`, `1h30m`, `90s` stays `1m30s`, `50ms`."""
     micros = round(value / dt.timedelta(microseconds=1))
     if micros % 1_000_000:
-        return f"{Decimal(micros) / 1000:f}".rstrip("0").rstrip(".") + "ms"
+        whole, fraction = divmod(micros, 1000)
+        return f"{whole}.{fraction:03d}".rstrip("0").rstrip(".") + "ms" if fraction else f"{whole}ms"
     seconds = micros // 1_000_000
     hours, rest = divmod(seconds, 3600)
     minutes, seconds = divmod(rest, 60)
@@ -119,8 +120,6 @@ NodeDurationOrNever = Annotated[
 
 def parse_percentage(value: Any) -> float:
     """`70%` -> 0.7. A bare number is refused, since 0.7 and 70 are both common and differ a hundredfold."""
-    if isinstance(value, float) and 0 <= value <= 1:
-        return value  # already parsed: a model built in Python
     match = re.fullmatch(r"(\d+(?:\.\d+)?)%", value) if isinstance(value, str) else None
     if match is None:
         raise ValueError("a percentage needs its sign: 70%")

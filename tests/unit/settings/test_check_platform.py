@@ -65,7 +65,10 @@ ACCEPTED: list[tuple[Check, Changes]] = [
     (names.role_name_too_long, {"models": {"m" * 43: models(1)["m0"]}}),
     (stack.frozen_roles_exist, {"freeze": {**FREEZE, "replicas": {"chat/decode": 5}}}),
     (stack.frozen_replicas_fit, {"freeze": {**FREEZE, "replicas": {"chat/decode": 6}}}),
-    (stack.patch_keeps_its_target, {"patches": [{"target": {"kind": "NodePool", "name": "serving"}, "merge": {"a": 1}}]}),
+    (
+        stack.patch_keeps_its_target,
+        {"patches": [{"target": {"kind": "NodePool", "name": "serving"}, "merge": {"a": 1}}]},
+    ),
     (stack.manifest_paths_stay_inside, {"manifests": ["extra/*.yaml", "more/one.json"]}),
 ]
 
@@ -77,7 +80,11 @@ REFUSED: list[tuple[Check, Changes, str]] = [
         "cluster.cloud: eks declares what a Karpenter of one's own needs",
     ),
     (platform.auto_mode_brings_its_own_karpenter, {"cluster.dialect": "eks-auto"}, "needs the name of its node role"),
-    (platform.auto_mode_brings_its_own_karpenter, {"cluster.dialect": "eks-auto"}, "install: EKS Auto Mode runs Karpenter"),
+    (
+        platform.auto_mode_brings_its_own_karpenter,
+        {"cluster.dialect": "eks-auto"},
+        "install: EKS Auto Mode runs Karpenter",
+    ),
     (
         platform.known_release,
         {KARPENTER: "1.8.1"},
@@ -87,11 +94,16 @@ REFUSED: list[tuple[Check, Changes, str]] = [
     (platform.known_release, {KAI: "0.20.1"}, "platform.kai.version: kai 0.20.1 was withdrawn: "),
     (platform.known_release, {KAI: "0.18.0"}, 'kai 0.18.0 is not known here: 0.12 to 0.17 are. Set version: "0.16.8"'),
     (platform.known_release, {KEDA: "2.10.0"}, "platform.keda.version: keda 2.10.0 is not known here"),
-    (platform.known_kubernetes, {"cluster.kubernetes": "1.30"}, "cluster.kubernetes: Kubernetes 1.30 is not known here"),
+    (
+        platform.known_kubernetes,
+        {"cluster.kubernetes": "1.30"},
+        "cluster.kubernetes: Kubernetes 1.30 is not known here",
+    ),
     (
         platform.known_kubernetes,
         {"cluster.kubernetes": "1.37"},
-        'platform.karpenter.version: Karpenter 1.14.1 does not run on Kubernetes 1.37, which needs 1.15. Set version: "1.15"',
+        "platform.karpenter.version: Karpenter 1.14.1 does not run on Kubernetes 1.37, which needs 1.15. "
+        'Set version: "1.15"',
     ),
     (
         platform.gates_exist,

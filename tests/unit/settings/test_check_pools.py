@@ -81,7 +81,11 @@ REFUSED: list[tuple[Check, Changes, str]] = [
         "pools.serving.gpusPerNode: no instance type has 6 H100-SXM5. Set gpusPerNode: 1 or 8",
     ),
     (pools.capacity_fits_purpose, {f"{S}.capacity": {}}, "pools.serving.capacity: names no source of nodes"),
-    (pools.capacity_fits_purpose, {f"{S}.capacity": {"fallback": "spot"}}, "purpose serving cannot bear. Set on-demand"),
+    (
+        pools.capacity_fits_purpose,
+        {f"{S}.capacity": {"fallback": "spot"}},
+        "purpose serving cannot bear. Set on-demand",
+    ),
     (pools.capacity_fits_purpose, {f"{T}.capacity": {"fallback": "spot"}}, "purpose training cannot bear"),
     (pools.capacity_fits_purpose, {f"{S}.capacity": {"blocks": ["cr-1"]}}, "pools.serving.capacity.blocks: a Capacity"),
     (pools.capacity_fits_purpose, {f"{S}.capacity.reserved": ["cr-1", "cr-1"]}, "cr-1 stands here twice"),

@@ -6,7 +6,7 @@ from typing import Any
 
 from triplane import catalog
 from triplane.documents import Path
-from triplane.settings.declared import Declared, Role
+from triplane.settings.declared import Declared
 from triplane.settings.models import SignalSettings
 from triplane.settings.values import format_duration
 from triplane.settings.wording import Finding
@@ -139,28 +139,6 @@ def backlog_leaves_time_to_answer(declared: Declared) -> Iterator[Finding]:
             yield Finding((*role.path, "signal", "backlog"), message)
 
 
-def engine_reports_the_measure(declared: Declared) -> Iterator[Finding]:
-    """A series that the engine's release does not export reads as nothing, for ever."""
-    for role in declared.roles:
-        for meaning in _meanings(role):
-            try:
-                catalog.metric(role.model.engine.name, role.model.engine.version, meaning)
-            except catalog.UnknownName as error:
-                yield Finding(("models", role.model_name, "engine", "version"), f"{error}. Use a later release")
-                break
-
-
-def _meanings(role: Role) -> Iterator[str]:
-    signal = role.settings.signal
-    for meaning, chosen in (
-        ("kv_usage", signal.kv_usage),
-        ("waiting", signal.queue_depth),
-        ("running", signal.concurrency),
-    ):
-        if chosen is not None:
-            yield meaning
-
-
 def _items(value: Any) -> Iterator[tuple[Any, Any]]:
     if isinstance(value, Mapping):
         yield from value.items()
@@ -175,5 +153,4 @@ CHECKS = (
     companions,
     measure_fits_the_role,
     backlog_leaves_time_to_answer,
-    engine_reports_the_measure,
 )
