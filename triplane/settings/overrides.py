@@ -32,20 +32,34 @@ class Override:
 
         The value is YAML, as in the file. Raises SettingsError.
         """
-        path: list[str | int] = []
-        at = 0
-        while match := _PART.match(text, at):
-            path.append(int(match[2]) if match[2] else match[1] if match[1] is not None else match[3])
-            at = match.end()
+        path, rest = _path(text)
         place = Position(f"--set {text}")
-        if not path or isinstance(path[0], int) or text[at : at + 1] != "=":
+        if not path or not rest.startswith("="):
             message = "write key.path=value, such as pools.h100.nodes.max=4"
             raise SettingsError([Problem((), place, message)])
         try:
-            documents = list(read_documents(text[at + 1 :], place.file, Dialect.PULUMI))
+            documents = list(read_documents(rest[1:], place.file, Dialect.PULUMI))
         except DocumentError as error:
             raise SettingsError([Problem((), place, error.message)]) from None
-        return cls(text, tuple(path), documents[0].value if documents else None)
+        return cls(text, path, documents[0].value if documents else None)
+
+    @classmethod
+    def of(cls, path: str, value: Any) -> "Override":
+        """A path as in `parse` with a value that is no text to read. Raises SettingsError."""
+        parts, rest = _path(path)
+        if not parts or rest:
+            raise SettingsError([Problem((), Position(f"--set {path}"), "write a path such as pools.h100.nodes.max")])
+        return cls(f"{path}={value}", parts, value)
+
+
+def _path(text: str) -> tuple[Path, str]:
+    """The path that `text` begins with, and what follows it."""
+    path: list[str | int] = []
+    at = 0
+    while match := _PART.match(text, at):
+        path.append(int(match[2]) if match[2] else match[1] if match[1] is not None else match[3])
+        at = match.end()
+    return tuple(path), text[at:]
 
 
 def override(source: Source, overrides: Iterable[Override]) -> Source:

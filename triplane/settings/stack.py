@@ -78,7 +78,7 @@ class StackSettings(Settings):
     observability: ObservabilitySettings = ObservabilitySettings()
     """Dashboards and alerts."""
     policy: PolicySettings = PolicySettings()
-    """Which rules judge the stack."""
+    """How strictly the stack is judged."""
     patches: tuple[PatchSettings, ...] = ()
     """Changes to generated objects, applied last."""
     manifests: tuple[Annotated[str, Field(min_length=1)], ...] = ()
