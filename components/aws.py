@@ -3,7 +3,8 @@
 pulumi_aws is imported when a component is made, not with this module: a stack without AWS never loads it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pulumi
@@ -76,7 +77,7 @@ class KarpenterOnAws(pulumi.ComponentResource):
     def _child(self, **options: Any) -> ResourceOptions:
         return ResourceOptions(parent=self, provider=self._account_provider, **options)
 
-    def _document(self, write: Any) -> Output[str]:
+    def _document(self, write: Callable[[iam.Place], iam.Document]) -> Output[str]:
         """The text of the document that `write` makes of the place."""
         return self._place.apply(lambda place: iam.render(write(place)))
 
@@ -123,7 +124,7 @@ class KarpenterOnAws(pulumi.ComponentResource):
             aws.iam.RolePolicyAttachment(
                 f"{self._prefix}-node-role-{policy}",
                 role=role.name,
-                policy_arn=self._place.apply(lambda place, policy=policy: iam.node_policy_arn(place, policy)),
+                policy_arn=self._place.apply(partial(iam.node_policy_arn, policy)),
                 opts=protected,
             )
         aws.eks.AccessEntry(
@@ -151,7 +152,7 @@ class KarpenterOnAws(pulumi.ComponentResource):
             policy = aws.iam.Policy(
                 f"{self._prefix}-{kind}",
                 name=iam.policy_name(kind, self._cluster.name),
-                policy=documents.apply(lambda documents, kind=kind: iam.render(documents[kind])),
+                policy=documents.apply(partial(_text_of, kind)),
                 opts=self._child(),
             )
             attachments.append(
@@ -216,9 +217,14 @@ class KarpenterOnAws(pulumi.ComponentResource):
         import pulumi_aws as aws
 
         for group in iam.efa_security_groups(self._cluster, pools.values()):
-            itself = {"security_group_id": group, "referenced_security_group_id": group, "ip_protocol": "-1"}
-            aws.vpc.SecurityGroupIngressRule(f"{self._prefix}-efa-{group}", **itself, opts=self._child())
-            aws.vpc.SecurityGroupEgressRule(f"{self._prefix}-efa-{group}", **itself, opts=self._child())
+            for rule in (aws.vpc.SecurityGroupIngressRule, aws.vpc.SecurityGroupEgressRule):
+                rule(
+                    f"{self._prefix}-efa-{group}",
+                    security_group_id=group,
+                    referenced_security_group_id=group,
+                    ip_protocol="-1",  # every protocol
+                    opts=self._child(),
+                )
 
     def _placement_groups(self, pools: Mapping[str, PoolSettings]) -> None:
         import pulumi_aws as aws
@@ -236,3 +242,7 @@ class KarpenterOnAws(pulumi.ComponentResource):
             aws.iam.ServiceLinkedRole(
                 f"{self._prefix}-spot", aws_service_name="spot.amazonaws.com", opts=self._child(retain_on_delete=True)
             )
+
+
+def _text_of(kind: str, documents: Mapping[str, iam.Document]) -> str:
+    return iam.render(documents[kind])

@@ -121,7 +121,7 @@ def node_trust(place: Place) -> Document:
     )
 
 
-def node_policy_arn(place: Place, policy: str) -> str:
+def node_policy_arn(policy: str, place: Place) -> str:
     """ARN of one of NODE_POLICIES."""
     return f"arn:{place.partition}:iam::aws:policy/{policy}"
 

@@ -108,7 +108,7 @@ def test_other_partitions_are_spelled_their_own_way() -> None:
     assert granted("1.14.1", china) == upstream("1.14", china)
     assert iam.node_trust(china)["Statement"][0]["Principal"] == {"Service": "ec2.amazonaws.com.cn"}
     assert "arn:aws:" not in iam.render(iam.queue_policy(china))
-    assert iam.node_policy_arn(china, "AmazonEKS_CNI_Policy") == "arn:aws-cn:iam::aws:policy/AmazonEKS_CNI_Policy"
+    assert iam.node_policy_arn("AmazonEKS_CNI_Policy", china) == "arn:aws-cn:iam::aws:policy/AmazonEKS_CNI_Policy"
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_nodes_run_under_a_role_that_ec2_may_assume() -> None:
     assert statement["Principal"]["Service"] == UPSTREAM["node_role"]["service"].format(dns_suffix="amazonaws.com")
     assert statement["Action"] == "sts:AssumeRole"
     assert list(iam.NODE_POLICIES) == UPSTREAM["node_role"]["managed_policies"]
-    assert iam.node_policy_arn(PLACE, "AmazonEKS_CNI_Policy") == "arn:aws:iam::aws:policy/AmazonEKS_CNI_Policy"
+    assert iam.node_policy_arn("AmazonEKS_CNI_Policy", PLACE) == "arn:aws:iam::aws:policy/AmazonEKS_CNI_Policy"
 
 
 def test_the_queue_takes_messages_from_events_only_and_never_over_http() -> None:
