@@ -16,6 +16,8 @@ def change_stack_file(project: Path, stack: str, change: Callable[[Block], None]
     """Rewrites the configuration in a stack file of a copied project."""
     path = project / "stacks" / f"Pulumi.{stack}.yaml"
     document = yaml.safe_load(path.read_text())
+    # The engine writes the project's name before each key when it notes the stack's salt in the file.
+    document["config"] = {key.removeprefix("triplane:"): value for key, value in document["config"].items()}
     change(document["config"])
     path.write_text(yaml.safe_dump(document, sort_keys=False))
 

@@ -28,8 +28,8 @@ class Local:
 
     deployment: Deployment
     api: Client
-    written: Path
-    """Where `preview --write` puts its manifests."""
+    objects: list[Block]
+    """What `triplane preview --write` writes."""
 
     @property
     def project(self) -> Path:
@@ -38,16 +38,13 @@ class Local:
     def change(self, change: Callable[[Block], None]) -> None:
         change_stack_file(self.project, self.deployment.stack, change)
 
-    def objects(self) -> list[Block]:
-        """What `triplane preview --write` writes."""
-        preview(self.project, self.deployment.stack, self.written)
-        return read_manifests(self.written)
 
-
-def preview(project: Path, stack: str, folder: Path) -> None:
+def preview(project: Path, stack: str, folder: Path) -> list[Block]:
+    """The objects that `triplane preview --write` writes."""
     command = [str(Path(sys.executable).with_name("triplane")), "preview", stack, "--write", str(folder)]
     done = subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
+    return read_manifests(folder)
 
 
 @pytest.fixture
@@ -60,14 +57,14 @@ def local(
     def make(stack: str) -> Local:
         project = copy_project(ROOT, tmp_path / stack)
         change_stack_file(project, stack, deploy_to(cluster))
-        stack_here = Local(deployment(project, stack), api, tmp_path / f"written-{stack}")
-        make_namespaces(api, stack_here.objects())
-        made.append(stack_here)
-        return stack_here
+        objects = preview(project, stack, tmp_path / f"written-{stack}")
+        make_namespaces(api, objects)
+        made.append(Local(deployment(project, stack), api, objects))
+        return made[-1]
 
     yield make
     for each in made:
-        for item in each.objects():
+        for item in each.objects:
             api.delete(item)
 
 
@@ -78,8 +75,7 @@ def test_all_stacks_are_looked_at() -> None:
 @pytest.mark.parametrize("stack", SHIPPED)
 def test_the_server_accepts_every_manifest_of_every_stack(stack: str, api: Client, tmp_path: Path) -> None:
     """As shipped: with AWS where the stack has it."""
-    preview(ROOT, stack, tmp_path)
-    objects = read_manifests(tmp_path)
+    objects = preview(ROOT, stack, tmp_path / "written")
     assert {"NodePool", "Queue", "ScaledObject"} <= {item["kind"] for item in objects}
     make_namespaces(api, objects)
     for item in objects:
@@ -89,11 +85,10 @@ def test_the_server_accepts_every_manifest_of_every_stack(stack: str, api: Clien
 @pytest.mark.parametrize("stack", SHIPPED)
 def test_the_server_stores_what_preview_wrote_and_defaults(stack: str, local: Callable[[str], Local]) -> None:
     here = local(stack)
-    objects = here.objects()
     # What the server makes of each written file, before anything is deployed: its own defaults and nothing else.
-    expected = [as_declared(here.api.create(item, dry_run=True)) for item in objects]
+    expected = [as_declared(here.api.create(item, dry_run=True)) for item in here.objects]
     here.deployment.up().succeeded()
-    stored = [here.api.get(item) for item in objects]
+    stored = [here.api.get(item) for item in here.objects]
     assert [as_declared(item) for item in stored if item is not None] == expected
 
 
@@ -106,9 +101,11 @@ def test_a_second_up_changes_nothing(stack: str, local: Callable[[str], Local]) 
 
 
 @pytest.mark.parametrize("stack", SHIPPED)
-def test_without_a_cluster_it_renders_what_preview_wrote(stack: str, local: Callable[[str], Local]) -> None:
+def test_without_a_cluster_it_renders_what_preview_wrote(
+    stack: str, local: Callable[[str], Local], tmp_path: Path
+) -> None:
     here = local(stack)
-    rendered = here.written.with_name("rendered")
+    rendered = tmp_path / "rendered"
     here.deployment.run("config", "set", "kubernetes:renderYamlToDirectory", str(rendered)).succeeded()
     here.deployment.environment = {"KUBECONFIG": "/dev/null"}
     here.deployment.up().succeeded()
@@ -119,7 +116,7 @@ def test_without_a_cluster_it_renders_what_preview_wrote(stack: str, local: Call
             for item in objects
         }
 
-    assert by_identity([as_declared(item) for item in read_manifests(rendered)]) == by_identity(here.objects())
+    assert by_identity([as_declared(item) for item in read_manifests(rendered)]) == by_identity(here.objects)
 
 
 @pytest.mark.parametrize("stack", SHIPPED)
@@ -214,17 +211,16 @@ def test_the_pack_refuses_a_trap_and_nothing_changes(
     local: Callable[[str], Local], trap: Callable[[Block], None], rule: str, deployed: bool
 ) -> None:
     here = local("dev")
-    objects = here.objects()
     if deployed:
         assert here.deployment.up("--policy-pack", PACK, preview=True).succeeded().violations == []
-    before = [here.api.get(item) for item in objects]
+    before = [here.api.get(item) for item in here.objects]
     (here.project / "extra").mkdir()
     (here.project / "extra" / "busy.yaml").write_text(DUTY_CYCLE_SCALER)
     here.change(trap)
     run = here.deployment.up("--policy-pack", PACK, preview=True)
     assert run.code != 0
     assert {violation["policyName"] for violation in run.violations} == {rule}
-    assert [here.api.get(item) for item in objects] == before
+    assert [here.api.get(item) for item in here.objects] == before
     assert (
         here.api.get({"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "metadata": {"name": "busy"}}) is None
     )
