@@ -1,15 +1,19 @@
 """Runs a Pulumi program offline and records what it declares: no CLI, no cluster, no account.
 
-`run_program` is the only way in. The SDK is imported when a program runs, not before.
+`run_program` runs a project's folder, `run_function` a few lines of a test. The SDK is imported when a program runs.
 """
 
-from collections.abc import Mapping
+import inspect
+import runpy
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from triplane.program.recorded import ProgramError, Recording, Resource, Secret, Unknown
 
-__all__ = ["ProgramError", "Recording", "Resource", "Secret", "Unknown", "run_program"]
+__all__ = ["ProgramError", "Recording", "Resource", "Secret", "Unknown", "run_function", "run_program"]
+
+Answers = Mapping[str, Mapping[str, Any]]
 
 
 def run_program(
@@ -20,7 +24,7 @@ def run_program(
     config: Mapping[str, str] | None = None,
     secrets: frozenset[str] = frozenset(),
     preview: bool = True,
-    answers: Mapping[str, Mapping[str, Any]] | None = None,
+    answers: Answers | None = None,
 ) -> Recording:
     """Runs `folder/__main__.py` as the engine would and returns what it registered.
 
@@ -30,8 +34,37 @@ def run_program(
     """
     from triplane.program.recording import record
 
+    main = folder.resolve() / "__main__.py"
     return record(
-        folder,
+        lambda: runpy.run_path(str(main), run_name="__main__"),
+        main,
+        at_home=True,
+        project=project,
+        stack=stack,
+        config=dict(config or {}),
+        secrets=secrets,
+        preview=preview,
+        answers=dict(answers or {}),
+    )
+
+
+def run_function(
+    declare: Callable[[], object],
+    *,
+    project: str = "project",
+    stack: str = "test",
+    config: Mapping[str, str] | None = None,
+    secrets: frozenset[str] = frozenset(),
+    preview: bool = True,
+    answers: Answers | None = None,
+) -> Recording:
+    """Runs `declare` as if it were a whole program; everything else as in `run_program`."""
+    from triplane.program.recording import record
+
+    return record(
+        declare,
+        Path(inspect.getfile(declare)).resolve(),
+        at_home=False,
         project=project,
         stack=stack,
         config=dict(config or {}),

@@ -12,11 +12,10 @@ import contextlib
 import contextvars
 import logging
 import os
-import runpy
 import sys
 import threading
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
@@ -53,8 +52,10 @@ ANSWERS: Mapping[str, Mapping[str, Any]] = {
 
 
 def record(
-    folder: Path,
+    program: Callable[[], object],
+    main: Path,
     *,
+    at_home: bool,
     project: str,
     stack: str,
     config: dict[str, str],
@@ -62,12 +63,15 @@ def record(
     preview: bool,
     answers: Mapping[str, Mapping[str, Any]],
 ) -> Recording:
-    """See `triplane.program.run_program`."""
-    folder = folder.resolve()
-    monitor = _Monitor(folder, project, stack, {**ANSWERS, **answers}, preview)
+    """See `triplane.program.run_program`. `main` is the file of `program`. With `at_home` its folder is the current one
+    during the run and first on the path, and its modules are imported anew.
+    """
+    folder = main.parent
+    home = folder if at_home else None
+    monitor = _Monitor(main, project, stack, {**ANSWERS, **answers}, preview)
     # Settings, config and the root resource live in context variables: a context of its own isolates each run.
     try:
-        contextvars.copy_context().run(_run, monitor, folder, project, stack, config, secrets, preview)
+        contextvars.copy_context().run(_run, monitor, program, folder, home, project, stack, config, secrets, preview)
     except pulumi.RunError as error:
         raise ProgramError(str(error)) from error
     except (Exception, SystemExit) as error:
@@ -88,7 +92,9 @@ def _own_code(file: str) -> bool:
 
 def _run(
     monitor: "_Monitor",
+    program: Callable[[], object],
     folder: Path,
+    home: Path | None,
     project: str,
     stack: str,
     config: dict[str, str],
@@ -116,12 +122,19 @@ def _run(
         )
     )
     settings.set_root_resource(None)  # type: ignore[arg-type]
-    with _at(folder), _own_loop() as loop:
-        loop.run_until_complete(run_in_stack(lambda: _program(folder)))
+    with _strict_outputs(), _at(home) if home else contextlib.nullcontext(), _own_loop() as loop:
+        loop.run_until_complete(run_in_stack(program))  # type: ignore[arg-type]
 
 
-def _program(folder: Path) -> None:
-    runpy.run_path(str(folder / "__main__.py"), run_name="__main__")
+@contextlib.contextmanager
+def _strict_outputs() -> Iterator[None]:
+    unset = {_STRICT} - os.environ.keys()
+    os.environ.setdefault(_STRICT, "true")
+    try:
+        yield
+    finally:
+        for name in unset:
+            del os.environ[name]
 
 
 @contextlib.contextmanager
@@ -131,13 +144,9 @@ def _at(folder: Path) -> Iterator[None]:
     before, cwd = set(sys.modules), Path.cwd()
     sys.path.insert(0, str(folder))
     os.chdir(folder)
-    unset = {_STRICT} - os.environ.keys()
-    os.environ.setdefault(_STRICT, "true")
     try:
         yield
     finally:
-        for name in unset:
-            del os.environ[name]
         os.chdir(cwd)
         with contextlib.suppress(ValueError):  # the program may have changed the path itself
             sys.path.remove(str(folder))
@@ -183,9 +192,9 @@ class _Monitor:
     )
 
     def __init__(
-        self, folder: Path, project: str, stack: str, answers: Mapping[str, Mapping[str, Any]], preview: bool
+        self, main: Path, project: str, stack: str, answers: Mapping[str, Mapping[str, Any]], preview: bool
     ) -> None:
-        self.folder, self.project, self.stack = folder, project, stack
+        self.main, self.folder, self.project, self.stack = str(main), main.parent, project, stack
         self.answers, self.preview = answers, preview
         self.lock = threading.Lock()
         self.root = ""
@@ -290,8 +299,7 @@ class _Monitor:
 
     def _place_in_program(self, request: Any) -> int:
         """Line of the program's own main file from which the resource was made; 0 when none is known."""
-        main = str(self.folder / "__main__.py")
-        return next((line for file, line in self._frames(request) if file == main), 0)
+        return next((line for file, line in self._frames(request) if file == self.main), 0)
 
     def _frames(self, request: Any) -> Iterator[tuple[str, int]]:
         positions = [request.sourcePosition, *(frame.pc for frame in request.stackTrace.frames)]
@@ -326,7 +334,7 @@ class _Monitor:
             parent=request.parent,
             provider=request.provider.rpartition("::")[0],
             depends_on=tuple(sorted(request.dependencies)),
-            protect=bool(self._inherited(request, "protect")),
+            protect=request.protect,  # passed from parent to child by the SDK itself
             retain_on_delete=bool(self._inherited(request, "retainOnDelete")),
             options={key: value for key, value in options.items() if value},
             file=file,
@@ -336,7 +344,8 @@ class _Monitor:
     def _inherited(self, request: Any, option: str) -> Any:
         """An option that the engine passes from parent to child (deploy/source_eval.go, 3.259)."""
         while request is not None:
-            if value := getattr(request, option):
+            value = getattr(request, option)
+            if value or (option == "retainOnDelete" and request.HasField(option)):
                 return value
             request = self.requests.get(request.parent)
         return None
