@@ -42,6 +42,7 @@ golden: $(INSTALLED) ## write the golden files anew; read the diff before you co
 	$(PYTEST) tests/golden --update-golden
 
 lock: $(INSTALLED) ## resolve requirements.lock anew
+	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --no-header --no-annotate --upgrade -o requirements.lock
 
 .PHONY: help install preview test engine test-engine bench check golden lock
