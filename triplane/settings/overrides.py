@@ -53,10 +53,10 @@ class Override:
 
 
 def _path(text: str) -> tuple[Path, str]:
-    """The path that `text` begins with, and what follows it."""
+    """The path that `text` begins with, and what follows it. A path begins with a key: the file is a mapping."""
     path: list[str | int] = []
     at = 0
-    while match := _PART.match(text, at):
+    while (match := _PART.match(text, at)) and (path or not match[2]):
         path.append(int(match[2]) if match[2] else match[1] if match[1] is not None else match[3])
         at = match.end()
     return tuple(path), text[at:]
