@@ -11,6 +11,7 @@ from triplane.manifests.fleet import FleetManifests, fleet_manifests
 from triplane.manifests.identity import ManifestError
 from triplane.manifests.patching import extra_manifests
 from triplane.settings import SettingsError, StackSettings
+from triplane.settings.source import stack_file
 
 
 def declared_stack(root: Path) -> tuple[StackSettings, FleetManifests]:
@@ -19,10 +20,19 @@ def declared_stack(root: Path) -> tuple[StackSettings, FleetManifests]:
     Raises pulumi.RunError, which the engine prints without a traceback, with all mistakes at once.
     """
     try:
-        stack = StackSettings.from_config(_values(), f"stack {pulumi.get_stack()}")
+        stack = StackSettings.from_config(_values(), _source(root))
         return stack, fleet_manifests(stack, extra_manifests(stack.manifests, root))
     except (SettingsError, ManifestError) as error:
         raise pulumi.RunError(str(error)) from None
+
+
+def _source(root: Path) -> Path | str:
+    """The stack's file, which gives each mistake its line; only a name where the program runs without one."""
+    try:
+        file = stack_file(pulumi.get_stack(), root)
+    except SettingsError:
+        return f"stack {pulumi.get_stack()}"
+    return file if file.is_file() else f"stack {pulumi.get_stack()}"
 
 
 def _values() -> dict[str, Any]:

@@ -27,6 +27,7 @@ VERBS = {
     "check": Verb("check", "Judge manifests: files, folders, or - for standard input."),
     "explain": Verb("explain", "Explain one rule: what it demands, why, the fix, examples."),
     "rules": Verb("explain", "List all rules."),
+    "init": Verb("init", "Write a stack file from objects that exist."),
     "pack": Verb("pack", "Print the folder of the policy pack."),
 }
 

@@ -21,6 +21,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:aws.ec2/encryptioncontrol:Deprec
 ROOT = Path(__file__).parents[2]
 STACKS = sorted(path.name.split(".")[1] for path in (ROOT / "stacks").glob("Pulumi.*.yaml"))
 
+DEV_POOL = {"purpose": "serving", "accelerator": "L4", "gpusPerNode": 1, "nodes": {"max": 1}, "ami": "al2023@v20261115"}
+
 
 @pytest.fixture(scope="module", params=STACKS)
 def stack(request: pytest.FixtureRequest) -> Iterator[tuple[StackSettings, StackRun]]:
@@ -55,7 +57,7 @@ def test_pools_are_protected_and_say_where_they_are_made(stack: tuple[StackSetti
     assert {component.file for component in run.resources("GpuNodePool")} == {"__main__.py"}
 
 
-def test_a_role_waits_for_its_own_pool_and_all_queues(stack: tuple[StackSettings, StackRun]) -> None:
+def test_a_role_waits_for_its_own_pool_and_queue(stack: tuple[StackSettings, StackRun]) -> None:
     settings, run = stack
     for model_name, model in settings.models.items():
         for role_name, role in model.roles.items():
@@ -98,8 +100,32 @@ def test_the_program_reads_the_settings_that_load_reads(stack: str, tmp_path: Pa
     assert StackSettings.model_validate_json(recording.outputs["settings"]) == StackSettings.load(stack, ROOT)
 
 
+def test_what_others_live_in_comes_first_and_the_rest_waits_for_controllers(tmp_path: Path) -> None:
+    manifests = {
+        "Namespace": "{apiVersion: v1, kind: Namespace, metadata: {name: chat}}",
+        "ConfigMap": "{apiVersion: v1, kind: ConfigMap, metadata: {name: own, namespace: chat}}",
+    }
+    for kind, text in manifests.items():
+        (tmp_path / f"{kind}.yaml").write_text(text)
+    run = run_stack("prod", ROOT, set={"manifests": [str(tmp_path / "*.yaml")]})
+    namespace = run.resource("Namespace")
+    assert run.recording.by_urn[namespace.parent].name == "foundations"
+    for waiting in ("NodePool", "Queue", "ScaledObject", "ConfigMap"):
+        assert all(namespace.urn in reachable(run, resource.urn) for resource in run.resources(waiting))
+    releases = {resource.urn for resource in run.resources("Release")}
+    assert releases <= reachable(run, run.resource("ConfigMap").urn)
+
+
+def test_each_object_waits_for_a_few_others_however_large_the_fleet() -> None:
+    pools = {f"p{number}": {**dict(DEV_POOL)} for number in range(40)}
+    queues = {f"q{number}": {"gpus": {"quota": 0, "limit": 1}} for number in range(40)}
+    run = run_stack("dev", ROOT, set={"pools": pools, "queues": queues, "models": {}})
+    assert len(run.resources("NodePool")) == len(run.resources("Queue")) == 40
+    assert max(len(resource.depends_on) for resource in run.resources()) <= 2
+
+
 def test_a_mistake_is_told_by_the_program_too() -> None:
-    with pytest.raises(ProgramError, match=r"stack dev  pools\.l4\.nodes\.max"):
+    with pytest.raises(ProgramError, match=r"stacks/Pulumi\.dev\.yaml:\d+:\d+  pools\.l4\.nodes\.max"):
         run_stack("dev", ROOT, set={"pools.l4.nodes.max": 0})
 
 

@@ -16,6 +16,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "manifests": {"settings", "catalog", "documents"},
     "inventory": {"documents", "catalog"},
     "rules": {"inventory", "catalog", "documents"},
+    "simulation": {"settings", "catalog"},
     "program": {"settings", "documents", "inventory"},
     "testing": {"program", "settings"},
     "reporting": {"rules", "inventory", "documents", "program", "manifests", "settings", "catalog"},
