@@ -3,37 +3,32 @@
 from pathlib import Path
 
 import pulumi
-from triplane.components import (
-    ExtraManifests,
-    GpuNodePool,
-    Platform,
-    QueueTree,
-    ServingRole,
-    cluster_provider,
-    declared_stack,
-)
 
-stack, fleet = declared_stack(Path(__file__).parent)
-cluster = pulumi.ResourceOptions(provider=cluster_provider(stack.cluster))
+from triplane import components
+
+stack, fleet = components.declared_stack(Path(__file__).parent)
+cluster = pulumi.ResourceOptions(provider=components.cluster_provider(stack.cluster))
+
 aws = []
 if stack.cluster.cloud == "eks":
-    from triplane.components import KarpenterOnAws
+    karpenter = stack.platform.karpenter
+    aws = [components.KarpenterOnAws("karpenter", cluster=stack.cluster, karpenter=karpenter, pools=stack.pools)]
+platform = components.Platform(
+    "platform", platform=stack.platform, cluster=stack.cluster, nodes_after=aws, opts=cluster
+)
+first = [components.ExtraManifests("foundations", fleet.first, opts=cluster)] if fleet.first else []
+nodes, gangs, scalers = ([*first, *platform.dependencies(layer)] for layer in ("nodes", "queues", "replicas"))
 
-    aws = [KarpenterOnAws("karpenter", cluster=stack.cluster, karpenter=stack.platform.karpenter, pools=stack.pools)]
-
-platform = Platform("platform", platform=stack.platform, cluster=stack.cluster, nodes_after=aws, opts=cluster)
-after = platform.dependencies
-
-protect = stack.cluster.protect
 pools = {
-    name: GpuNodePool(name, objects, protect=protect, depends_on=after("nodes"), opts=cluster)
+    name: components.GpuNodePool(name, objects, protect=stack.cluster.protect, depends_on=nodes, opts=cluster)
     for name, objects in fleet.pools.items()
 }
-queues = QueueTree("queues", fleet.queues, depends_on=after("queues"), opts=cluster)
+queues = components.QueueTree("queues", fleet.queues, depends_on=gangs, opts=cluster)
 for (model, role), objects in fleet.roles.items():
-    pool = pools[stack.models[model].roles[role].pool]
-    ServingRole(f"{model}-{role}", objects, depends_on=[pool, queues, *after("replicas")], opts=cluster)
-if fleet.extra:
-    ExtraManifests("manifests", fleet.extra, depends_on=[*pools.values(), queues], opts=cluster)
+    place = stack.models[model].roles[role]
+    waited = [pools[place.pool], *queues.needed_by(place.queue), *scalers]
+    components.ServingRole(f"{model}-{role}", objects, depends_on=waited, opts=cluster)
+if fleet.last:
+    components.ExtraManifests("manifests", fleet.last, depends_on=[*nodes, *gangs, *scalers], opts=cluster)
 
 pulumi.export("pools", list(pools))

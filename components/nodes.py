@@ -31,12 +31,10 @@ class GpuNodePool(pulumi.ComponentResource):
     ) -> None:
         """`objects` are manifests in the order to create them; see `of` for making them from settings."""
         super().__init__("triplane:nodes:GpuNodePool", name, None, opts)
-        earlier = list(depends_on)
+        waited = depends_on
         for manifest in objects:
-            declared = KubernetesObject(
-                manifest, depends_on=earlier, opts=ResourceOptions(parent=self, protect=protect or None)
-            )
-            earlier.append(declared)
+            options = ResourceOptions(parent=self, protect=protect or None)
+            waited = [KubernetesObject(manifest, depends_on=waited, opts=options)]
         self.register_outputs({"nodePool": name})
 
     @classmethod

@@ -26,17 +26,27 @@ class QueueTree(pulumi.ComponentResource):
     ) -> None:
         """`objects` are manifests, parents before their children; see `of` for making them from settings."""
         super().__init__("triplane:queues:QueueTree", name, None, opts)
-        queues: dict[str, Resource] = {}
+        self._queues: dict[str, Resource] = {}
+        self._others: list[Resource] = []
         for manifest in objects:
-            parent = queues.get(manifest.get("spec", {}).get("parentQueue", ""))
+            parent = self._queues.get(manifest.get("spec", {}).get("parentQueue", ""))
             declared = KubernetesObject(
                 manifest,
                 depends_on=[*depends_on, *([parent] if parent else [])],
                 opts=ResourceOptions(parent=self),
             )
             if manifest["kind"] == "Queue":
-                queues[manifest["metadata"]["name"]] = declared
-        self.register_outputs({"queues": sorted(queues)})
+                self._queues[manifest["metadata"]["name"]] = declared
+            else:
+                self._others.append(declared)
+        self.register_outputs({"queues": sorted(self._queues)})
+
+    def needed_by(self, queue: str) -> list[Resource]:
+        """What workloads of a queue wait for: the queue, which waits for its parents, and all topologies and shards.
+
+        (To depend on the whole tree would cost an edge for each queue and each workload.) Raises KeyError.
+        """
+        return [self._queues[queue], *self._others]
 
     @classmethod
     def of(

@@ -21,8 +21,7 @@ class ServingRole(pulumi.ComponentResource):
     ) -> None:
         """`name` is <model>-<role>; `objects` come from `triplane.manifests.fleet`. It waits for its queue and pool."""
         super().__init__("triplane:replicas:ServingRole", name, None, opts)
-        earlier = list(depends_on)
+        waited = depends_on
         for manifest in objects:
-            declared = KubernetesObject(manifest, depends_on=earlier, opts=ResourceOptions(parent=self))
-            earlier.append(declared)
+            waited = [KubernetesObject(manifest, depends_on=waited, opts=ResourceOptions(parent=self))]
         self.register_outputs({"objects": [f"{m['kind']}/{m['metadata']['name']}" for m in objects]})

@@ -108,6 +108,7 @@ def test_a_queue_waits_for_its_parent() -> None:
     assert names(run, run.resource("Queue", "a")) == ["Queue/team"]
     assert names(run, run.resource("Queue", "b")) == []
     assert run.recording.component_outputs[tree_component.urn] == {"queues": ["a", "b", "team"]}
+    assert [queue.name for queue in run.children(tree_component) if queue in queues] == ["b", "team", "a"]
     # Levels cannot be changed in place, so another set of them is another object.
     assert run.resource("Topology").options["replaceOnChanges"] == ["spec.levels"]
 
@@ -139,6 +140,19 @@ def test_a_role_declares_in_order_after_its_pool() -> None:
     assert run.recording.component_outputs[role.urn] == {
         "objects": ["PodDisruptionBudget/chat", "Deployment/chat", "ScaledObject/chat"]
     }
+
+
+def test_a_workload_waits_for_its_queue_and_no_other() -> None:
+    tree = {"team": {"gpus": {"quota": 8}, "children": {"a": {"gpus": {"quota": 8}}, "b": {"gpus": {"quota": 0}}}}}
+    budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "x", "namespace": "x"}}
+
+    def declare() -> None:
+        queues = QueueTree.of("queues", tree, pools={"h100": {**POOL, "topology": ["host"]}})
+        ServingRole("x", [budget], depends_on=queues.needed_by("a"))
+
+    run = run_components(declare)
+    (topology,) = run.resources("Topology")
+    assert names(run, run.resource("PodDisruptionBudget")) == ["Queue/a", f"Topology/{topology.name}"]
 
 
 def test_extra_manifests_of_one_name_in_two_namespaces_are_two_resources() -> None:

@@ -1,5 +1,6 @@
 """The whole program for each shipped stack."""
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -105,12 +106,15 @@ def test_what_others_live_in_comes_first_and_the_rest_waits_for_controllers(tmp_
         "Namespace": "{apiVersion: v1, kind: Namespace, metadata: {name: chat}}",
         "ConfigMap": "{apiVersion: v1, kind: ConfigMap, metadata: {name: own, namespace: chat}}",
     }
+    for name in ("Pulumi.yaml", "__main__.py", "stacks/Pulumi.prod.yaml"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
     for kind, text in manifests.items():
         (tmp_path / f"{kind}.yaml").write_text(text)
-    run = run_stack("prod", ROOT, set={"manifests": [str(tmp_path / "*.yaml")]})
+    run = run_stack("prod", tmp_path, set={"manifests": ["Namespace.yaml", "ConfigMap.yaml"]})
     namespace = run.resource("Namespace")
     assert run.recording.by_urn[namespace.parent].name == "foundations"
-    for waiting in ("NodePool", "Queue", "ScaledObject", "ConfigMap"):
+    for waiting in ("NodePool", "kubernetes:scheduling.run.ai/v2:Queue", "ScaledObject", "ConfigMap"):
         assert all(namespace.urn in reachable(run, resource.urn) for resource in run.resources(waiting))
     releases = {resource.urn for resource in run.resources("Release")}
     assert releases <= reachable(run, run.resource("ConfigMap").urn)

@@ -33,10 +33,18 @@ class FleetManifests:
 
     @property
     def objects(self) -> list[Manifest]:
-        """All objects in the order to apply them: of `extra`, what others live in comes first and the rest last."""
-        first = [manifest for manifest in self.extra if manifest["kind"] in _FIRST_KINDS]
-        last = [manifest for manifest in self.extra if manifest["kind"] not in _FIRST_KINDS]
-        return [*first, *_flat(self.pools.values()), *self.queues, *_flat(self.roles.values()), *last]
+        """All objects in the order to apply them."""
+        return [*self.first, *_flat(self.pools.values()), *self.queues, *_flat(self.roles.values()), *self.last]
+
+    @property
+    def first(self) -> list[Manifest]:
+        """Of `extra`, what other objects live in or are of: namespaces, definitions, priority classes."""
+        return [manifest for manifest in self.extra if manifest["kind"] in _FIRST_KINDS]
+
+    @property
+    def last(self) -> list[Manifest]:
+        """The rest of `extra`."""
+        return [manifest for manifest in self.extra if manifest["kind"] not in _FIRST_KINDS]
 
 
 def fleet_manifests(stack: StackSettings, extra: Sequence[Manifest] = ()) -> FleetManifests:

@@ -16,6 +16,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping
+from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
@@ -281,16 +282,17 @@ class _Monitor:
         )
 
     def _in_tree_order(self) -> Iterator[str]:
-        """Parents before their children; siblings by the line of the program that made them, then by how much they wait
-        for, then by name."""
+        """Parents before their children; siblings by the line of the program that made them, what they wait for
+        first, then by name."""
         children: dict[str, list[str]] = {}
         for urn, request in self.requests.items():
             parent = request.parent if request.parent in self.requests else ""
             children.setdefault(parent, []).append(urn)
-        rank = {
-            urn: (self._place_in_program(request), len(request.dependencies), urn)
-            for urn, request in self.requests.items()
-        }
+        depth: dict[str, int] = {}
+        for urn in TopologicalSorter({urn: set(r.dependencies) for urn, r in self.requests.items()}).static_order():
+            waited = self.requests[urn].dependencies if urn in self.requests else ()
+            depth[urn] = 1 + max((depth[other] for other in waited), default=0)
+        rank = {urn: (self._place_in_program(request), depth[urn], urn) for urn, request in self.requests.items()}
         pending = sorted(children.get("", ()), key=rank.__getitem__, reverse=True)
         while pending:
             urn = pending.pop()
