@@ -20,10 +20,12 @@ def pool_costs(stack: StackSettings) -> Iterator[str]:
         rows.append(("all pools", "", str(gpus[0]), str(gpus[1]), *_dollars(_sum(prices))))
     yield from _aligned(rows)
     yield ""
-    yield "min: what the minimum replicas and static nodes need; max: the limit of each pool."
+    yield "min: what minimum replicas and static nodes need; max: each pool's limit."
     known = [price for price in prices if price.date]
     if known:
-        yield f"On-demand list prices of {known[0].region} on {known[0].date}; other regions differ. Spot is cheaper."
+        yield f"On-demand list prices of {known[0].region} on {known[0].date}; other regions differ."
+    if any(pool.capacity.fallback == "spot" for pool in stack.pools.values()):
+        yield "Spot is cheaper, and its price moves."
     if any(pool.capacity.reserved for pool in stack.pools.values()):
         yield "A capacity reservation is paid for whether it is used or not."
 

@@ -11,6 +11,8 @@ from triplane.settings.problems import Problem, SettingsError
 from triplane.settings.source import Source
 from triplane.settings.wording import describe
 
+SHOWN_CHARACTERS = 60
+
 _PART = re.compile(r'\.?([^.=\[\]"]+)|\[(\d+)\]|\["([^"]*)"\]')
 
 
@@ -24,7 +26,7 @@ class Override:
 
     @property
     def position(self) -> Position:
-        return Position(f"--set {self.text}")
+        return _place(self.text)
 
     @classmethod
     def parse(cls, text: str) -> "Override":
@@ -33,7 +35,7 @@ class Override:
         The value is YAML, as in the file. Raises SettingsError.
         """
         path, rest = _path(text)
-        place = Position(f"--set {text}")
+        place = _place(text)
         if not path or not rest.startswith("="):
             message = "write key.path=value, such as pools.h100.nodes.max=4"
             raise SettingsError([Problem((), place, message)])
@@ -48,8 +50,12 @@ class Override:
         """A path as in `parse` with a value that is no text to read. Raises SettingsError."""
         parts, rest = _path(path)
         if not parts or rest:
-            raise SettingsError([Problem((), Position(f"--set {path}"), "write a path such as pools.h100.nodes.max")])
+            raise SettingsError([Problem((), _place(path), "write a path such as pools.h100.nodes.max")])
         return cls(f"{path}={value}", parts, value)
+
+
+def _place(text: str) -> Position:
+    return Position(f"--set {text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 3] + '...'}")
 
 
 def _path(text: str) -> tuple[Path, str]:
