@@ -152,6 +152,11 @@ def gpus_per_node(accelerator_name: str) -> tuple[int, ...]:
     return tuple(sorted({it.gpu_count for it in fitting}))
 
 
+def every_instance_type() -> tuple[InstanceType, ...]:
+    """All instance types there are, in the catalogue's order."""
+    return _instance_types()
+
+
 def instance_type(name: str) -> InstanceType:
     """The instance type of this name. Raises UnknownName with the nearest spellings."""
     for it in _instance_types():

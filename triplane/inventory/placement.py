@@ -149,9 +149,9 @@ def node_requirements(template: PodTemplate) -> Iterator[list[tuple[str, str, tu
 def admits(pool: NodePool, key: str, operator: str, values: tuple[str, ...]) -> bool:
     """Whether the pool can have a node whose label `key` satisfies `operator` and `values`."""
     if key == NODE_POOL_LABEL:
-        return _satisfies(pool.resource.name, operator, values)
+        return satisfies(pool.resource.name, operator, values)
     if key in pool.labels:
-        return _satisfies(pool.labels[key], operator, values)
+        return satisfies(pool.labels[key], operator, values)
     constraints = pool.required(key)
     if not constraints:
         if key in _FILLED_KEYS or key.partition("/")[0] in (*_FILLED_DOMAINS, *_AGENT_DOMAINS):
@@ -160,7 +160,8 @@ def admits(pool: NodePool, key: str, operator: str, values: tuple[str, ...]) -> 
     return all(_overlap(c.operator, c.values, operator, values) for c in constraints)
 
 
-def _satisfies(value: str, operator: str, values: tuple[str, ...]) -> bool:
+def satisfies(value: str, operator: str, values: tuple[str, ...]) -> bool:
+    """Whether a label's value satisfies one requirement."""
     match operator:
         case "In":
             return value in values
@@ -190,7 +191,7 @@ def _overlap(of_pool: str, pool_values: tuple[str, ...], of_pod: str, pod_values
     if of_pod == "DoesNotExist":
         return False
     if of_pool == "In":
-        return any(_satisfies(value, of_pod, pod_values) for value in pool_values)
+        return any(satisfies(value, of_pod, pod_values) for value in pool_values)
     if of_pod == "In":
-        return any(_satisfies(value, of_pool, pool_values) for value in pod_values)
+        return any(satisfies(value, of_pool, pool_values) for value in pod_values)
     return True

@@ -15,6 +15,7 @@ from triplane.inventory.fields import at, known, mapping, number, quantity, sequ
 from triplane.inventory.nodepools import is_gpu_resource
 from triplane.inventory.resource import Resource
 
+ROLE_LABEL = "llm-d.ai/role"
 CONTAINER_LISTS = ("containers", "initContainers")
 # Annotations by which a pod asks KAI for a part of a GPU (KAI 0.17 docs/gpu-sharing); they stand beside no GPU request.
 GPU_SHARE_ANNOTATIONS = ("gpu-fraction", "gpu-memory")
@@ -202,6 +203,11 @@ class Workload:
             if (value := text(annotations.get(key))) is not None:
                 return value
         return ""
+
+    @property
+    def serving_role(self) -> str:
+        """`prefill`, `decode` or whatever else its label llm-d.ai/role says; empty: none."""
+        return self.label(ROLE_LABEL)
 
     def has_label(self, pair: str) -> bool:
         """Whether it or its pods carry the label written `key=value`; an empty pair is carried by none."""
