@@ -32,6 +32,9 @@ from triplane.simulation.kernel.timing import blocks_needed, run_end, steps_unti
 
 NOTHING, SEND, DUE, EXPIRE, BORDER = range(5)
 
+SEEN = 10
+"""Numbers that `observe` writes down for a replica, beside its busy time."""
+
 
 def choose(w: World, pool: int, r: int) -> int:
     """The slot that takes a request. Ties go to the next in turn."""
@@ -321,14 +324,28 @@ def kill(w: World, slot: int, t: float) -> None:
     rep.partial = -1
 
 
-def observe(w: World, t: float, slot: int) -> tuple[float, int, int]:
-    """(busy seconds up to t, blocks in use, tokens generated) of a replica at t, without changing anything."""
-    rep = w.replicas[slot]
-    busy, used, generated = rep.busy, rep.used, rep.generated
-    if rep.mode != IDLE and rep.mode != GONE and rep.start < t:
-        busy += min(t, rep.next) - rep.start
-        if rep.mode == RUN:
-            steps = steps_until(w, slot, t, rep.steps)
-            used += blocks_needed(w, slot, steps)
-            generated += (steps - 1) * rep.decoding
-    return busy, used, generated
+def observe(w: World, t: float) -> None:
+    """Write down what can be seen of every living replica at t, without changing anything."""
+    c = w.client[0]
+    for i in range(c.alive):
+        slot = w.alive[i]
+        rep = w.replicas[slot]
+        busy, used, generated = rep.busy, rep.used, rep.generated
+        if rep.mode != IDLE and rep.start < t:
+            busy += min(t, rep.next) - rep.start
+            if rep.mode == RUN:
+                steps = steps_until(w, slot, t, rep.steps)
+                used += blocks_needed(w, slot, steps)
+                generated += (steps - 1) * rep.decoding
+        w.seen_busy[i] = busy
+        at = i * SEEN
+        w.seen[at] = rep.role
+        w.seen[at + 1] = rep.waiting
+        w.seen[at + 2] = rep.running
+        w.seen[at + 3] = used
+        w.seen[at + 4] = rep.prompt_tokens
+        w.seen[at + 5] = rep.preemptions
+        w.seen[at + 6] = generated
+        w.seen[at + 7] = rep.prefilled
+        w.seen[at + 8] = rep.reused
+        w.seen[at + 9] = rep.load

@@ -28,7 +28,7 @@ from triplane.simulation.kernel import state
 
 POINTER = ir.IntType(8).as_pointer()
 ROWS = {"engines": state.Engine, "replicas": state.Replica, "pools": state.Pool, "client": state.Client}
-FLOATS = {"arrival", "draw", "sent", "first", "finish", "due", "last"}
+FLOATS = {"arrival", "draw", "sent", "first", "finish", "due", "last", "seen_busy"}
 
 
 class ColumnType(types.Type):  # type: ignore[misc]

@@ -17,6 +17,7 @@ import numpy as np
 
 from triplane.simulation.kernel import compile as kernel
 from triplane.simulation.kernel import state
+from triplane.simulation.kernel.events import SEEN
 from triplane.simulation.kernel.gaps import GAP_CUTS, GAP_OCTAVES, gap_edge
 from triplane.simulation.requests import Floats, Ints, Requests
 
@@ -202,6 +203,8 @@ class Serving:
                 )
             ],
         }
+        self._blocks = np.array([e.blocks or 1 for e in self._tables["engines"]])
+        self._block_size = next(iter(engines.values())).block_size
         self._request_arrays(np.random.default_rng(seed).random(len(requests)) if skew > 0 else None)
         self._grow(4)
 
@@ -286,6 +289,7 @@ class Serving:
             a[name] = np.concatenate([a.get(name, np.zeros(0, np.int64)), np.full(length, fill, np.int64)])
         a["ends"] = np.concatenate([old_ends := a.get("ends", np.zeros(0, np.int64)), np.full(ends - len(old_ends), -1)])
         a["members"] = np.zeros(2 * slots, np.int64)
+        a["seen"], a["seen_busy"] = np.zeros(slots * SEEN, np.int64), np.zeros(slots)
         fresh = [state.Replica(heap=(old + i) * limit, next=math.inf) for i in range(added)]
         table = state.table(fresh, self.compiled)
         if old:
@@ -403,30 +407,24 @@ class Serving:
 
     def signals(self) -> ReplicaSignals:
         """Every living replica as it is now."""
-        w, slots = self.world, self._alive
-        rows = [self._replicas[s] for s in slots]
-        seen = [self._run.observe(self._world, self.now, s) for s in slots]
-        engines = [self._tables["engines"][r.role] for r in rows]
-        used = np.array([u for _, u, _ in seen], np.int64)
-        blocks = np.array([e.blocks for e in engines], np.int64)
-
-        def column(name: str) -> Ints:
-            return np.array([getattr(r, name) for r in rows], np.int64)
-
+        self._run.observe(self._world, self.now)
+        alive = len(self._alive)
+        seen = self._arrays["seen"][: alive * SEEN].reshape(alive, SEEN).T.copy()
+        role, waiting, running, used, prompt_tokens, preemptions, generated, prefilled, reused, load = seen
         return ReplicaSignals(
-            slots=np.array(slots, np.int64),
-            roles=column("role"),
-            waiting=column("waiting"),
-            running=column("running"),
-            kv_usage=used / np.maximum(blocks, 1),
-            kv_tokens=used * np.array([e.block_size for e in engines], np.int64),
-            prompt_tokens=column("prompt_tokens"),
-            busy=np.array([b for b, _, _ in seen]),
-            preemptions=column("preemptions"),
-            generated=np.array([g for _, _, g in seen], np.int64),
-            prefilled=column("prefilled"),
-            reused=column("reused"),
-            load=column("load"),
+            slots=np.array(self._alive, np.int64),
+            roles=role,
+            waiting=waiting,
+            running=running,
+            kv_usage=used / self._blocks[role],
+            kv_tokens=used * self._block_size,
+            prompt_tokens=prompt_tokens,
+            busy=self._arrays["seen_busy"][:alive].copy(),
+            preemptions=preemptions,
+            generated=generated,
+            prefilled=prefilled,
+            reused=reused,
+            load=load,
         )
 
     @property

@@ -165,6 +165,8 @@ class World(NamedTuple):
     dues: Any  # int64 (n): heap of requests by `due`
     log: Any  # int64: every send in order, as (request, attempt), for time-outs
     firsts: Any  # int64: requests in the order of their first tokens
+    seen: Any  # int64 (R * SEEN): the last observation
+    seen_busy: Any  # float64 (R): busy seconds in it
     itl: Any  # int64: decode gaps by size
     hash_start: Any  # int64 (n + 1): where a request's prefix ids begin in `hashes`; empty without prefix ids
     hashes: Any  # int64: prefix ids, one for each `hash_block` tokens of a prompt
