@@ -13,6 +13,10 @@ from triplane.inventory.resource import Resource
 RESOURCES = ("gpu", "cpu", "memory")
 QUEUE_LABEL = "kai.scheduler/queue"
 SCHEDULER = "kai-scheduler"
+# Shards: nodes, queues and pods with the same value of this label are scheduled by themselves.
+PARTITION_LABEL = "kai.scheduler/node-pool"
+# Made by KAI's chart when it is installed.
+BUILT_IN_QUEUES = ("default-queue", "default-parent-queue")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,11 @@ class Queue:
         found = number(self.spec.get("priority"))
         return 100.0 if found is None else found  # constants.DefaultQueuePriority
 
+    @property
+    def partition(self) -> str:
+        """The shard it belongs to; empty: the one of objects without the label."""
+        return text(at(self.resource.data, "metadata", "labels", PARTITION_LABEL)) or ""
+
     def share(self, resource: str) -> Share:
         """Its share of gpu, cpu or memory."""
         fields = mapping(at(self.spec, "resources", resource))
@@ -60,6 +69,24 @@ class Queue:
     def runtime(self, key: str) -> float | None:
         """preemptMinRuntime or reclaimMinRuntime in seconds; None: not set here."""
         return duration(self.spec.get(key))
+
+
+class SchedulingShard:
+    """A KAI SchedulingShard (kai.scheduler/v1): one scheduler for the objects of one partition."""
+
+    KINDS: ClassVar[tuple[str, ...]] = (kinds.SCHEDULING_SHARD,)
+
+    def __init__(self, resource: Resource) -> None:
+        self.resource = resource
+        self.spec = mapping(resource.data.get("spec"))
+
+    @property
+    def partition(self) -> str:
+        return text(self.spec.get("partitionLabelValue")) or ""
+
+    def placement(self, resource: str) -> str:
+        """binpack or spread, for gpu or cpu; KAI's default is binpack."""
+        return text(at(self.spec, "placementStrategy", resource)) or "binpack"
 
 
 def _amount(value: object) -> float | None:
@@ -83,6 +110,11 @@ class QueueTree:
 
     def get(self, name: str) -> Queue | None:
         return self.queues.get(name)
+
+    @property
+    def top(self) -> list[Queue]:
+        """The queues without a parent."""
+        return [queue for queue in self.queues.values() if not queue.parent]
 
     def is_leaf(self, name: str) -> bool:
         return name not in self.children

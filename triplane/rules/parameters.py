@@ -45,6 +45,7 @@ def written_duration(seconds: float) -> str:
 
 _TWELVE_MINUTES = Duration("12m")
 _TWO_MINUTES = Duration("2m")
+_NOTHING = Duration("0s")
 _ONE_HOUR = Duration("1h")
 
 
@@ -94,6 +95,16 @@ class Parameters:
     """Instance types beside the catalogue's: name to resources, `{g7e.12xlarge: {nvidia.com/gpu: 2}}`."""
     gpu_taint_keys: tuple[str, ...] = ("nvidia.com/gpu", "amd.com/gpu")
     """Taint keys that keep other pods off GPU nodes."""
+    other_gpus: int = 0
+    """GPUs on nodes that no NodePool makes, such as a managed node group's."""
+    topology_domains: dict[str, int] = field(default_factory=dict)
+    """GPUs in the largest domain of a topology level, by node label: `{cloud.provider.com/topology-rack: 32}`."""
+    overcommit: float = 1.0
+    """How far the maxima of all scalers together may exceed the pools, where peaks never coincide: 1.5 is half more."""
+    vcpu_quotas: dict[str, int] = field(default_factory=dict)
+    """EC2 on-demand vCPU quotas by the first letters of instance types: `{p: 1152, g: 768}`. Empty: not known."""
+    burst_budget: Duration = _NOTHING
+    """How long a burst may wait for further replicas before the SLO is broken. 0s: not judged."""
     environment: str = "prod"
     """Name of the environment; rules for production only run in `prod`."""
 
