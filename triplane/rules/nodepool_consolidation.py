@@ -32,14 +32,14 @@ def gpu_pool_consolidates_only_empty_nodes(pool: NodePool, context: Context) -> 
     bought, and the model is loaded again for minutes while requests queue. Balanced (1.14) weighs pods equally, so the
     single large pod of a GPU node looks cheap to move as well.
 
-    Safe are WhenEmpty; consolidateAfter Never, which switches consolidation off; a budget of zero for Underutilized
-    that is always active (one with a schedule only holds in its window); and a static pool (`replicas`), where
-    Karpenter ignores these fields. WhenEmpty is no promise that nothing is ever evicted: drift, expiry and interruption
-    remain.
+    Safe are WhenEmpty; consolidateAfter Never, which switches consolidation off; and a static pool (`replicas`), where
+    Karpenter ignores these fields. A budget of zero for Underutilized is no substitute: it holds only as long as its
+    list is left alone, and one more entry with a schedule, or a lost one, opens the pool. WhenEmpty is no promise that
+    nothing is ever evicted: drift, expiry and interruption remain.
     """
     if not pool.gpu or pool.static or pool.consolidate_after == "Never" or pool.consolidation_policy == "WhenEmpty":
         return
-    if pool.always_zero("Underutilized") or pool.has_label(context.parameters.consolidation_allowed_label):
+    if pool.has_label(context.parameters.consolidation_allowed_label):
         return
     yield fail(
         POLICY,
