@@ -84,6 +84,10 @@ class SchedulingShard:
     def partition(self) -> str:
         return text(self.spec.get("partitionLabelValue")) or ""
 
+    def runtime(self, key: str) -> float:
+        """preemptMinRuntime or reclaimMinRuntime in seconds, where no queue says one; KAI's default is none."""
+        return duration(at(self.spec, "minRuntime", key)) or 0.0
+
     def placement(self, resource: str) -> str:
         """binpack or spread, for gpu or cpu; KAI's default is binpack."""
         return text(at(self.spec, "placementStrategy", resource)) or "binpack"

@@ -174,6 +174,11 @@ class Workload:
         return count(self.spec.get("replicas"), 1) if self.kind in _REPLICATED else 1
 
     @property
+    def finishes(self) -> bool:
+        """Whether its pods end by themselves, as a training run's do."""
+        return self.kind in _FINISHING
+
+    @property
     def scaled_by_replicas(self) -> bool:
         """Whether `spec.replicas` says how many there are."""
         return self.kind in _REPLICATED
@@ -405,4 +410,5 @@ _REPLICATED = frozenset(
         kinds.LLM_INFERENCE_SERVICE,
     )
 )
+_FINISHING = frozenset(kind for kind in _TEMPLATES if "Job" in kind)
 Workload.KINDS = tuple(_TEMPLATES)
