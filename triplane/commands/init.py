@@ -1,5 +1,6 @@
 """triplane init: a stack file from what exists."""
 
+import sys
 from pathlib import Path
 
 import click
@@ -33,7 +34,7 @@ def init(
     sources = Sources()
     for path in paths:
         if path == "-":
-            sources.read_text(click.get_text_stream("stdin").read())
+            sources.read_text(sys.stdin.read())
         else:
             sources.read_paths([path])
     for missed in sources.not_read:
