@@ -13,9 +13,11 @@ from triplane.documents import Path
 from triplane.inventory import Origin, Resource, Unknown, pulumi_resource
 
 
-def resource_of(type_token: str, properties: Mapping[str, Any], urn: str) -> Resource:
-    """One resource of a policy's arguments."""
-    return pulumi_resource(type_token, _plain(properties, ()), Origin(urn=urn))
+def resource_of(
+    type_token: str, properties: Mapping[str, Any], urn: str, ignored: Sequence[str] | None = None
+) -> Resource:
+    """One resource of a policy's arguments; `ignored` as in its option ignoreChanges."""
+    return pulumi_resource(type_token, _plain(properties, ()), Origin(urn=urn, ignored=tuple(ignored or ())))
 
 
 def _plain(value: Any, path: Path) -> Any:

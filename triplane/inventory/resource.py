@@ -12,7 +12,8 @@ class Origin:
     """Where an object was found. `file` and `document` (counted from 0) for text; `urn` for a Pulumi resource.
 
     `within` is the path of the object inside its document, for the items of a List. `line` and `column` are set when
-    the source itself knows them: the user's program, for a recorded resource.
+    the source itself knows them: the user's program, for a recorded resource. `ignored` are the property paths that an
+    update leaves alone (Pulumi's ignoreChanges).
     """
 
     file: str = ""
@@ -21,6 +22,7 @@ class Origin:
     urn: str = ""
     line: int = 0
     column: int = 0
+    ignored: tuple[str, ...] = ()
 
 
 View = TypeVar("View")

@@ -27,12 +27,25 @@ class Language(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Goal:
+    """What a signal is held against. `type` is AverageValue (a replica's share), Value or Utilization.
+
+    `amount` is None where it is no number.
+    """
+
+    path: Path
+    type: str
+    amount: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Signal:
     """One thing a scaler looks at. `path` is the field that carries `text`."""
 
     path: Path
     language: Language
     text: str
+    goal: Goal | None = None
 
     @property
     def names(self) -> frozenset[str]:
@@ -81,6 +94,16 @@ class Trigger:
         if isinstance(value, bool):
             return "true" if value else "false"
         return str(value) if isinstance(value, str | int | float) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The bounds of one scaled thing. None where none is written: the default of the kind then holds."""
+
+    minimum_path: Path
+    maximum_path: Path
+    minimum: int | None
+    maximum: int | None
 
 
 class Scaler:
@@ -132,6 +155,31 @@ class Scaler:
         """Everything it scales on."""
         read = _SIGNALS.get(self.kind)
         return tuple(read(self)) if read else ()
+
+    @cached_property
+    def bounds(self) -> tuple[Bounds, ...]:
+        """The bounds of each thing it scales: one, or one for each scaling block inside the kind."""
+        return tuple(self._bounds())
+
+    def _bounds(self) -> Iterator[Bounds]:
+        for block in _BLOCKS[self.kind](self) if self.kind in _BLOCKS else (("spec",),):
+            low: Path = (*block, self.minimum_path[-1])
+            high: Path = (*block, self.maximum_path[-1])
+            written = (at(self.resource.data, *low), at(self.resource.data, *high))
+            yield Bounds(low, high, _whole(written[0]), _whole(written[1]))
+
+    @property
+    def behavior_path(self) -> Path:
+        """Where the rates and windows of its HPA stand."""
+        return ("spec", *(("advanced", "horizontalPodAutoscalerConfig") if self.keda else ()), "behavior")
+
+    @property
+    def made_by(self) -> str:
+        """Kind of the controller that made it, such as KEDA's HPA of a ScaledObject; empty: somebody wrote it."""
+        for reference in sequence(at(self.resource.data, "metadata", "ownerReferences")):
+            if at(reference, "controller") is True:
+                return text(at(reference, "kind")) or ""
+        return ""
 
     @property
     def minimum_path(self) -> Path:
@@ -198,7 +246,15 @@ def _keda_signals(scaler: Scaler) -> Iterator[Signal | ResourceSignal]:
             yield ResourceSignal((*trigger.path, "type"), trigger.type)
         for key, language in _TRIGGER_TEXTS.get(trigger.type, ()):
             if written := text(trigger.metadata.get(key)):
-                yield Signal((*trigger.path, "metadata", key), language, written)
+                yield Signal((*trigger.path, "metadata", key), language, written, _threshold(trigger))
+
+
+def _threshold(trigger: Trigger) -> Goal | None:
+    """The target of a Prometheus trigger; KEDA takes AverageValue where no metricType is written."""
+    if trigger.type != "prometheus":
+        return None
+    path: Path = (*trigger.path, "metadata", "threshold")
+    return Goal(path, trigger.metric_type or "AverageValue", quantity(trigger.says("threshold")))
 
 
 def _hpa_signals(scaler: Scaler) -> Iterator[Signal | ResourceSignal]:
@@ -216,14 +272,24 @@ def _metric_list(written: Any, path: Path) -> Iterator[Signal | ResourceSignal]:
                 yield ResourceSignal((*path, index, source, "name"), name)
         for source in ("pods", "object", "external"):
             if name := text(at(fields, source, "metric", "name")):
-                yield Signal((*path, index, source, "metric", "name"), Language.NAME, name)
+                goal = _metric_target(at(fields, source, "target"), (*path, index, source, "target"))
+                yield Signal((*path, index, source, "metric", "name"), Language.NAME, name, goal)
             if name := text(at(fields, source, "metricName")):
                 yield Signal((*path, index, source, "metricName"), Language.NAME, name)
+
+
+def _metric_target(written: Any, path: Path) -> Goal | None:
+    """HPA v2 `target: {type: AverageValue, averageValue: "4"}`."""
+    kind = text(at(written, "type")) or ""
+    amount = at(written, {"AverageValue": "averageValue", "Value": "value"}.get(kind, "averageUtilization"))
+    return Goal(path, kind, quantity(amount)) if isinstance(written, dict) else None
 
 
 def _kserve_signals(scaler: Scaler) -> Iterator[Signal | ResourceSignal]:
     """InferenceService `spec.<component>.autoScaling.metrics` (KServe 0.15)."""
     for component in ("predictor", "transformer", "explainer"):
+        if (metric := text(at(scaler.spec, component, "scaleMetric"))) in ("cpu", "memory"):
+            yield ResourceSignal(("spec", component, "scaleMetric"), metric)
         path: Path = ("spec", component, "autoScaling", "metrics")
         for index, entry in enumerate(sequence(at(scaler.resource.data, *path))):
             if name := text(at(entry, "resource", "name")):
@@ -278,4 +344,29 @@ _SIGNALS: dict[str, Callable[[Scaler], Iterator[Signal | ResourceSignal]]] = {
     kinds.LLM_INFERENCE_SERVICE: _kserve_llm_signals,
     kinds.POD_AUTOSCALER: _aibrix_signals,
     kinds.POD_CLIQUE_SET: _grove_signals,
+}
+
+
+def _kserve_blocks(scaler: Scaler) -> Iterator[Path]:
+    return (("spec", part) for part in ("predictor", "transformer", "explainer") if part in scaler.spec)
+
+
+def _kserve_llm_blocks(scaler: Scaler) -> Iterator[Path]:
+    for block in (("spec", "scaling"), ("spec", "prefill", "scaling")):
+        if isinstance(at(scaler.resource.data, *block), dict):
+            yield block
+
+
+def _grove_blocks(scaler: Scaler) -> Iterator[Path]:
+    for listing, block in (("cliques", ("spec", "autoScalingConfig")), ("podCliqueScalingGroups", ("scaleConfig",))):
+        for index, entry in enumerate(sequence(at(scaler.spec, "template", listing))):
+            if isinstance(at(entry, *block), dict):
+                yield ("spec", "template", listing, index, *block)
+
+
+# Where kinds that scale themselves write their bounds; all others write them in `spec`.
+_BLOCKS: dict[str, Callable[[Scaler], Iterator[Path]]] = {
+    kinds.INFERENCE_SERVICE: _kserve_blocks,
+    kinds.LLM_INFERENCE_SERVICE: _kserve_llm_blocks,
+    kinds.POD_CLIQUE_SET: _grove_blocks,
 }

@@ -26,8 +26,11 @@ class Scaling:
         return self._inventory.find(found.kind, found.name, found.namespace) if found else None
 
     def target_workload(self, scaler: Scaler) -> Workload | None:
-        """The same as a workload; None where it is not here, or makes no pods itself."""
-        found = self.target(scaler)
+        """The same as a workload, or the scaler itself where its kind makes pods (KServe, Grove, ScaledJob).
+
+        None where it is not here, or makes no pods itself.
+        """
+        found = scaler.resource if scaler.kind in Workload.KINDS else self.target(scaler)
         return found.view(Workload) if found is not None and found.kind in Workload.KINDS else None
 
     def scalers_of(self, resource: Resource) -> list[Scaler]:

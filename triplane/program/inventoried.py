@@ -12,7 +12,8 @@ def inventory_resources(recording: recorded.Recording) -> Iterator[Resource]:
     """Every resource but components and providers, with the line of the program that made it."""
     for resource in recording.resources:
         if resource.custom and not resource.type.startswith("pulumi:"):
-            origin = Origin(file=resource.file, urn=resource.urn, line=resource.line)
+            ignored = tuple(resource.options.get("ignoreChanges", ()))
+            origin = Origin(file=resource.file, urn=resource.urn, line=resource.line, ignored=ignored)
             properties = {key: _plain(value, (key,)) for key, value in resource.inputs.items()}
             yield pulumi_resource(resource.type, properties, origin)
 
