@@ -19,6 +19,8 @@ MODULES = (
     "nodepool_versions",
     "reservations",
     "queue_capacity",
+    "queue_membership",
+    "queue_shares",
     "autoscaler_signals",
     "autoscaler_targets",
     "workload_placement",
