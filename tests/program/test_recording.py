@@ -1,13 +1,18 @@
 """What a recorded run keeps, and where it behaves as the engine and not as the SDK's own mocks do."""
 
 import json
+import logging
+import sys
 import threading
+import tomllib
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pulumi
 import pytest
 
+from triplane import program
 from triplane.program import ProgramError, Recording, Resource, Secret, Unknown, run_function, run_program
 
 
@@ -203,3 +208,37 @@ def test_the_errors_of_a_program_are_its_own(tmp_path: Path, program: str, said:
         run_program(tmp_path, project="p", stack="s")
     assert said in str(error.value)
     assert (Path.cwd(), json.dumps(__import__("sys").path)) == before
+
+
+@pytest.mark.parametrize("installed", [None, "3.271.9", "4.0.0"])
+def test_an_sdk_that_is_missing_or_not_known_is_said(installed: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    def version(name: str) -> str:
+        if installed is None:
+            raise metadata.PackageNotFoundError(name)
+        return installed
+
+    monkeypatch.setattr(metadata, "version", version)
+    with pytest.raises(ProgramError, match=r"pip install 'triplane\[pulumi\]'") as error:
+        run_function(lambda: None)
+    assert (installed or "needs Pulumi") in str(error.value)
+
+
+def test_an_sdk_without_the_names_it_takes_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "triplane.program.recording", raising=False)
+    monkeypatch.delattr("pulumi.runtime.mocks.MockSettings")
+    with pytest.raises(ProgramError, match=r"not as expected .*MockSettings"):
+        run_function(lambda: None)
+
+
+def test_the_releases_it_knows_are_those_the_distribution_asks_for() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    (asked,) = [d for d in project["optional-dependencies"]["pulumi"] if d.startswith("pulumi>")]
+    (oldest, (major, _)) = (program.OLDEST_SDK, program.UNTRIED_SDK)
+    assert asked == f"pulumi>={oldest[0]}.{oldest[1]},<{major}"
+
+
+def test_a_run_leaves_no_trace_in_the_process() -> None:
+    before = (logging.getLogger("asyncio").level, Path.cwd(), list(sys.path), pulumi.runtime.get_root_resource())
+    run_function(lambda: Thing("thing"))
+    after = (logging.getLogger("asyncio").level, Path.cwd(), list(sys.path), pulumi.runtime.get_root_resource())
+    assert after == before

@@ -23,9 +23,10 @@ from urllib.parse import unquote, urlparse
 
 import pulumi
 from google.protobuf import empty_pb2, struct_pb2  # type: ignore[import-untyped]
-from pulumi.runtime import mocks, settings
+from pulumi.runtime.mocks import MockEngine, MockSettings
 from pulumi.runtime.proto import provider_pb2, resource_pb2
 from pulumi.runtime.rpc import UNKNOWN, _special_secret_sig, _special_sig_key
+from pulumi.runtime.settings import configure, set_root_resource
 from pulumi.runtime.stack import run_in_stack
 
 from triplane.program.recorded import ProgramError, Recording, Resource, Secret, Unknown
@@ -103,10 +104,10 @@ def _run(
     preview: bool,
 ) -> None:
     pulumi.runtime.set_all_config(config, sorted(secrets))
-    settings.configure(
-        mocks.MockSettings(  # type: ignore[no-untyped-call]
+    configure(
+        MockSettings(  # type: ignore[no-untyped-call]
             monitor=monitor,
-            engine=mocks.MockEngine(logging.getLogger("triplane.program")),
+            engine=MockEngine(logging.getLogger("triplane.program")),
             project=project,
             stack=stack,
             dry_run=preview,
@@ -122,7 +123,7 @@ def _run(
             parallel=None,
         )
     )
-    settings.set_root_resource(None)  # type: ignore[arg-type]
+    set_root_resource(None)  # type: ignore[arg-type]
     with _strict_outputs(), _at(home) if home else contextlib.nullcontext(), _own_loop() as loop:
         loop.run_until_complete(run_in_stack(program))  # type: ignore[arg-type]
 
@@ -135,7 +136,7 @@ def _strict_outputs() -> Iterator[None]:
         yield
     finally:
         for name in unset:
-            del os.environ[name]
+            os.environ.pop(name, None)  # another thread's run may have ended first
 
 
 @contextlib.contextmanager
@@ -164,7 +165,9 @@ def _installed(module: str) -> bool:
 
 @contextlib.contextmanager
 def _own_loop() -> Iterator[asyncio.AbstractEventLoop]:
-    logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # a failing program otherwise logs each task it abandons
+    logger = logging.getLogger("asyncio")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)  # a failing program otherwise logs each task it abandons
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     try:
@@ -172,6 +175,7 @@ def _own_loop() -> Iterator[asyncio.AbstractEventLoop]:
     finally:
         asyncio.set_event_loop(None)
         loop.close()
+        logger.setLevel(level)
 
 
 class _Monitor:

@@ -13,9 +13,10 @@ SameObject = tuple[str, str, str, str]
 
 
 def declared_places(stack: StackSettings, fleet: FleetManifests, source: Source) -> dict[SameObject, Position]:
-    """By object: its pool, queue or role in the stack file; for a patched object its last patch. Others are absent."""
+    """By object: its pool, queue or role in the stack file, or the list of further manifests; for a patched object its
+    last patch. Others are absent."""
     queues = dict(_queue_paths(stack))
-    paths: dict[SameObject, Path] = {}
+    paths: dict[SameObject, Path] = {identify(manifest).same_object: ("manifests",) for manifest in fleet.extra}
     for pool, objects in fleet.pools.items():
         paths |= {identify(manifest).same_object: ("pools", pool) for manifest in objects}
     for manifest in fleet.queues:

@@ -103,7 +103,9 @@ def test_an_own_manifest_is_marked_judged_and_written(project: Path) -> None:
     change(project, lambda config: config.update(manifests=["extra/*.yaml"]))
     result = preview("dev", "--write", "out")
     assert "ScaledObject extra/busy  [your manifest]" in result.stdout
-    assert "error AS401" in result.stdout
+    lines = (project / "stacks" / "Pulumi.dev.yaml").read_text().splitlines()
+    line = next(number for number, text in enumerate(lines, 1) if text.strip() == "manifests:")
+    assert f"stacks/Pulumi.dev.yaml:{line}:3  error AS401" in result.stdout
     assert "namespaces that must exist before: chat, extra." in result.stdout
     assert result.exit_code == 1
     assert (project / "out" / "scaledobject.extra.busy.yaml").exists()
