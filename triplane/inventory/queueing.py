@@ -153,12 +153,20 @@ def _installs(inventory: Inventory) -> Iterator[tuple[Resource, Path, dict[str, 
             yield resource, path, dict(mapping(at(resource.data, *path)))
 
 
-def gpu_shares(template: PodTemplate) -> float | None:
-    """The part of a GPU each pod of a template asks of KAI, by the annotation gpu-fraction; None: none that counts."""
+def gpu_fraction(template: PodTemplate) -> float | None:
+    """The part of each GPU that pods of a template ask of KAI, by the annotation gpu-fraction; None: none it takes."""
     written = text(template.annotations.get("gpu-fraction"))
     try:
-        share = float(written) if written else 0.0
-        devices = int(text(template.annotations.get("gpu-fraction-num-devices")) or 1)
+        fraction = float(written) if written else 0.0
     except ValueError:
         return None
-    return share * devices if 0 < share < 1 and 0 < devices < 10**6 else None
+    return fraction if 0 < fraction < 1 else None
+
+
+def gpu_share(template: PodTemplate) -> float | None:
+    """What one pod of a template counts for in its queue: its part of a GPU, times the GPUs it wants a part of."""
+    fraction = gpu_fraction(template)
+    devices = text(template.annotations.get("gpu-fraction-num-devices")) or "1"
+    if fraction is None or not (devices.isascii() and devices.isdigit()):
+        return None
+    return fraction * int(devices[:6])

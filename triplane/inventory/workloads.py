@@ -62,6 +62,19 @@ class Container:
         """Command and arguments in order, as text."""
         return tuple(str(known(word)) for key in ("command", "args") for word in sequence(self.data.get(key)))
 
+    def option(self, name: str) -> str | None:
+        """The value of a command-line option, `--name value` or `--name=value`, also within a shell's command text.
+
+        The last one counts, as for argparse; underscores read as hyphens. None: not given.
+        """
+        words = [part for word in self.words for part in word.split()]
+        found: str | None = None
+        for index, word in enumerate(words):
+            given, equals, value = word.partition("=")
+            if given.replace("_", "-") == name:
+                found = value if equals else words[index + 1] if index + 1 < len(words) else ""
+        return found
+
 
 class PodTemplate:
     """The pods of one role of a workload. `pods` is how many of them one replica of the workload has.

@@ -23,6 +23,7 @@ MODULES = (
     "queue_membership",
     "queue_priorities",
     "queue_shares",
+    "queue_sharing",
     "autoscaler_signals",
     "autoscaler_targets",
     "workload_placement",
