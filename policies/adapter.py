@@ -41,7 +41,9 @@ def policy_of(rule: Rule, config: Config, ledger: Ledger) -> Policy:
             report(text_of(finding), None)
 
     def on_stack(args: StackValidationArgs, report: ReportViolation) -> None:
-        inventory = Inventory(resource_of(r.resource_type, r.props, r.urn, r.opts.ignore_changes) for r in args.resources)
+        inventory = Inventory(
+            resource_of(r.resource_type, r.props, r.urn, r.opts.ignore_changes) for r in args.resources
+        )
         for finding in _failures(rule, inventory, config, ledger, ""):
             report(text_of(finding), finding.resource.origin.urn if finding.resource else None)
 

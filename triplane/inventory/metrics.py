@@ -21,12 +21,16 @@ from triplane.inventory.resource import Resource
 
 @dataclass(frozen=True, slots=True)
 class Alias:
-    """`name` is computed from `sources`; `resource` says so at `path`."""
+    """`name` is computed from `sources`; `resource` says so at `path`.
+
+    `exposed`: an adapter serves it under that name to HPAs.
+    """
 
     name: str
     sources: frozenset[str]
     resource: Resource
     path: Path
+    exposed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +51,12 @@ class MetricAliases:
     def __init__(self, inventory: Inventory) -> None:
         self._by_name: dict[str, list[Alias]] = {}
         self._patterns: list[_PatternAlias] = []
+        self.exposed: set[str] = set()
+        """Names, as spelled, that adapters of this input serve to HPAs."""
         for resource in inventory.of_kind(*_READERS):
             for alias in _READERS[resource.kind](resource):
                 if isinstance(alias, Alias):
+                    self.exposed.update((alias.name,) if alias.exposed else ())
                     self._by_name.setdefault(catalog.normalise(alias.name), []).append(alias)
                 else:
                     self._patterns.append(alias)
@@ -61,6 +68,11 @@ class MetricAliases:
                     if new := pattern.renamed(name):
                         alias = Alias(new, frozenset((name,)), pattern.resource, pattern.path)
                         self._by_name.setdefault(catalog.normalise(new), []).append(alias)
+
+    @property
+    def exposes_by_pattern(self) -> bool:
+        """Whether an adapter serves names by regular expression, so that `exposed` is not all of them."""
+        return any(pattern.exposed for pattern in self._patterns)
 
     def defines(self, name: str) -> tuple[Alias, ...]:
         """The aliases of that name."""
@@ -97,6 +109,7 @@ class _PatternAlias:
     template: str
     resource: Resource
     path: Path
+    exposed: bool = False
 
     def renamed(self, name: str) -> str:
         if not self.series.search(name) or not all(pattern.search(name) for pattern in self.only):
@@ -160,9 +173,12 @@ def _config_map(resource: Resource) -> Iterator[Alias | _PatternAlias]:
 
 
 def _helm_values(*values: str) -> Any:
-    """prometheus-adapter's chart: `rules.custom`, `rules.external`."""
+    """prometheus-adapter's chart: `rules.custom`, `rules.external`; `rules.default` (on) serves every pod's series."""
 
     def read(resource: Resource) -> Iterator[Alias | _PatternAlias]:
+        rules = at(resource.data, *values, "rules")
+        if isinstance(rules, dict) and rules.get("default") is not False:
+            yield _PatternAlias(_ANY, (), _ANY, "$0", resource, (*values, "rules"), exposed=True)
         for listing in ("custom", "external"):
             rules = at(resource.data, *values, "rules", listing)
             yield from _adapter_list(rules, (*values, "rules", listing), resource)
@@ -193,19 +209,19 @@ def _adapter_list(rules: Any, path: Path, resource: Resource) -> Iterator[Alias 
             exposed = _expanded(found, template) if found else name
             computed = (text(at(entry, "metricsQuery")) or "").replace("<<.Series>>", name)
             computed = computed.replace("<<.LabelMatchers>>", 'x="y"').replace("<<.GroupBy>>", "x")
-            yield Alias(exposed, _promql_names(computed) | {name}, resource, path)
+            yield Alias(exposed, _promql_names(computed) | {name}, resource, path, exposed=True)
         filters = tuple(
             compiled for f in sequence(at(entry, "seriesFilters")) if (compiled := _compiled(text(at(f, "is")) or ""))
         )
         for pattern in series.patterns:
             if (compiled := _compiled(f"^(?:{pattern})$")) is not None:
-                yield _PatternAlias(compiled, filters, matches, template, resource, path)
+                yield _PatternAlias(compiled, filters, matches, template, resource, path, exposed=True)
 
 
 def _datadog_metric(resource: Resource) -> Iterator[Alias | _PatternAlias]:
     if query := text(at(resource.data, "spec", "query")):
         name = f"datadogmetric@{resource.namespace}:{resource.name}"
-        yield Alias(name, words(query), resource, ("spec", "query"))
+        yield Alias(name, words(query), resource, ("spec", "query"), exposed=True)
 
 
 _READERS: dict[str, Any] = {
@@ -217,6 +233,9 @@ _READERS: dict[str, Any] = {
     kinds.FLUX_HELM_RELEASE: _helm_values("spec", "values"),
     kinds.HELM_RELEASE: _helm_values("spec", "values"),
 }
+
+
+_ANY = re.compile(".*")
 
 
 def _compiled(pattern: str) -> re.Pattern[str] | None:

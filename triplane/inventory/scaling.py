@@ -16,7 +16,9 @@ class Scaling:
     def __init__(self, inventory: Inventory) -> None:
         self._inventory = inventory
         self._by_target: dict[tuple[str, str, str], list[Scaler]] = {}
+        self._positions: dict[Scaler, int] = {}
         for scaler in inventory.views(Scaler):
+            self._positions[scaler] = len(self._positions)
             if scaler.target is not None:
                 self._by_target.setdefault(_key(scaler.target), []).append(scaler)
 
@@ -41,6 +43,10 @@ class Scaling:
         """The other scalers of the same target."""
         same = self._by_target.get(_key(scaler.target), []) if scaler.target else []
         return [other for other in same if other is not scaler]
+
+    def position(self, scaler: Scaler) -> int:
+        """Where it comes among the scalers of the input."""
+        return self._positions[scaler]
 
     def maximum(self, workload: Workload) -> tuple[int, Scaler | None]:
         """The most replicas a workload may have, and the scaler that says so (None: its own replicas)."""

@@ -1,13 +1,19 @@
 """Judgements on what autoscalers look at."""
 
+import re
+
 from triplane import catalog
 from triplane.inventory import Scaler
 from triplane.inventory.metrics import MetricAliases
 from triplane.inventory.queries import UnparsableQuery
+from triplane.inventory.roles import ServingRoles
 from triplane.inventory.scalers import ResourceSignal, Signal
 from triplane.inventory.scaling import Scaling
 from triplane.rules.rule import Context, Profile, Severity, rule
 from triplane.rules.verdicts import Verdicts, fail, unknown
+
+# Ratios of time as well, but of single units of the GPU (DCGM's profiling counters, in any exporter's spelling).
+PROFILING = re.compile(r".*(gr_engine|sm|tensor|fp16|fp32|fp64|dram)_(active|occupancy)(_\w+)?")
 
 
 @rule(
@@ -44,8 +50,8 @@ def scaler_follows_demand_not_gpu_busyness(scaler: Scaler, context: Context) -> 
         except UnparsableQuery as error:
             yield unknown(signal.path, f"the query is no PromQL ({error})")
             continue
-        # The profiling counters (DCGM_FI_PROF_*) are AS405's: time-active ratios too, but finer ones that some accept.
-        if names := [name for name in busy if not catalog.normalise(name).startswith("dcgm_fi_prof_")]:
+        # The profiling counters are AS405's.
+        if names := [name for name in busy if not PROFILING.fullmatch(catalog.normalise(name))]:
             what = "a GPU's duty cycle" if names == [signal.text] else f"{', '.join(names)}, a GPU's duty cycle,"
             yield fail(
                 signal.path, signal.text, f"{what} is near 100 % at any load, so replicas go to the maximum and stay"
@@ -137,6 +143,86 @@ def scaler_does_not_follow_preallocated_memory(scaler: Scaler, context: Context)
                     f"{chain or name} is memory that the engine takes at start and keeps: this only ever scales up"
                 )
                 yield fail(signal.path, signal.text, consequence, related=chain.through if chain else ())
+
+
+@rule(
+    "AS404",
+    "gpu-scaler-reads-more-than-cpu",
+    on=Scaler,
+    scope="stack",
+    severity=Severity.WARNING,
+    profile=Profile.RECOMMENDED,
+    fix="Add a demand metric: waiting requests or KV-cache usage. CPU may stay beside it.",
+    sources=("https://cloud.google.com/kubernetes-engine/docs/best-practices/machine-learning/inference/autoscaling",),
+)
+def gpu_scaler_reads_more_than_cpu(scaler: Scaler, context: Context) -> Verdicts:
+    """A scaler of GPU pods must not follow their CPU alone.
+
+    The CPU of an inference server says little about its load: most engines poll in a busy loop, and work waits on the
+    GPU. Beside a demand metric it does no harm, since an HPA takes the largest proposal.
+    """
+    first = next(iter(scaler.signals), None)
+    if not isinstance(first, ResourceSignal) or not all(
+        isinstance(signal, ResourceSignal) and signal.resource == "cpu" for signal in scaler.signals
+    ):
+        return
+    gpus = context.inventory.relation(ServingRoles).uses_gpu(scaler)
+    if gpus is None:
+        yield unknown(first.path, "its target is not in the input, so whether it uses GPUs cannot be told")
+    elif gpus:
+        yield fail(first.path, "cpu", "the CPU of a GPU server is no measure of its load, so replicas do not follow it")
+
+
+@rule(
+    "AS405",
+    "scaler-follows-demand-not-gpu-profiling-counters",
+    on=Scaler,
+    severity=Severity.INFO,
+    profile=Profile.ALL,
+    fix="Scale on demand: waiting requests or KV-cache usage.",
+    sources=(
+        "https://docs.nvidia.com/datacenter/dcgm/latest/user-guide/feature-overview.html#profiling-metrics",
+        "https://github.com/NVIDIA/dcgm-exporter/issues/301",
+    ),
+)
+def scaler_follows_demand_not_gpu_profiling_counters(scaler: Scaler, context: Context) -> Verdicts:
+    """An autoscaler should not follow the activity of a GPU's units.
+
+    DCGM's profiling counters (engine, SM, tensor and memory activity) are finer than the duty cycle, and still shares
+    of time: one request with continuous batching holds some of them high. Some accept them, so this only informs.
+    """
+    for signal in scaler.signals:
+        if not isinstance(signal, Signal):
+            continue
+        try:
+            busy = names_of_kind(signal, "duty-cycle")
+        except UnparsableQuery:
+            continue  # AS401 says so
+        if any(PROFILING.fullmatch(catalog.normalise(name)) for name in busy):
+            yield fail(signal.path, signal.text, "a share of active time, which one request may hold high")
+
+
+@rule(
+    "AS429",
+    "resource-metric-is-cpu-or-memory",
+    on=Scaler,
+    severity=Severity.ERROR,
+    profile=Profile.RECOMMENDED,
+    fix="Use a Pods or External metric for anything but cpu and memory.",
+    sources=(
+        "https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/#support-for-resource-metrics",
+        "https://github.com/kubernetes/kubernetes/issues/59633",
+    ),
+)
+def resource_metric_is_cpu_or_memory(scaler: Scaler, context: Context) -> Verdicts:
+    """A Resource metric must be cpu or memory.
+
+    The resource metrics API (metrics-server) knows these two. For nvidia.com/gpu or ephemeral-storage the HPA reports
+    that it cannot compute replicas, and holds the count for ever.
+    """
+    for signal in scaler.signals:
+        if isinstance(signal, ResourceSignal) and signal.resource not in ("cpu", "memory"):
+            yield fail(signal.path, signal.resource, "no metrics API serves it, so the count never changes")
 
 
 def names_of_kind(signal: Signal, kind: str) -> list[str]:

@@ -105,6 +105,8 @@ class Parameters:
     """EC2 on-demand vCPU quotas by the first letters of instance types: `{p: 1152, g: 768}`. Empty: not known."""
     burst_budget: Duration = _NOTHING
     """How long a burst may wait for further replicas before the SLO is broken. 0s: not judged."""
+    decode_per_prefill: tuple[float, ...] = ()
+    """Smallest and largest ratio of decode to prefill replicas at their maxima: `[1, 3]`. Empty: not judged."""
     environment: str = "prod"
     """Name of the environment; rules for production only run in `prod`."""
 
