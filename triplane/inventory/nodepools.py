@@ -3,6 +3,7 @@
 Facts: karpenter.sh/v1 (core 1.9-1.15), pkg/apis/v1/nodepool.go; the AWS, EKS Auto Mode, Azure and GCP label domains.
 """
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,10 +12,16 @@ from typing import Any, ClassVar
 
 from triplane.documents import Path
 from triplane.inventory import kinds
-from triplane.inventory.fields import at, known, mapping, number, quantity, sequence, text
+from triplane.inventory.fields import at, duration, known, mapping, number, quantity, sequence, text
 from triplane.inventory.resource import Resource
 
 REQUIREMENTS: Path = ("spec", "template", "spec", "requirements")
+BUDGETS: Path = ("spec", "disruption", "budgets")
+EXPIRE_AFTER: Path = ("spec", "template", "spec", "expireAfter")
+GRACE_PERIOD: Path = ("spec", "template", "spec", "terminationGracePeriod")
+
+PURPOSE = "triplane.dev/purpose"
+CAPACITY_TYPES = frozenset(("reserved", "spot", "on-demand"))
 
 CAPACITY_TYPE = "karpenter.sh/capacity-type"
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
@@ -40,6 +47,7 @@ _GPU_VALUES: dict[str, re.Pattern[str]] = {
     "cloud.google.com/gke-accelerator": re.compile(r".+"),
 }
 _GPU_RESOURCE = re.compile(r"nvidia\.com/(gpu(\.shared)?|mig-.+)|amd\.com/gpu.*|gpu\.intel\.com/.+|habana\.ai/gaudi")
+_THIRTY_DAYS = 720 * 3600.0
 _GPU_TAINT = re.compile(r"(nvidia|amd)\.com/gpu")
 
 
@@ -78,7 +86,17 @@ class Budget:
 
     @property
     def path(self) -> Path:
-        return ("spec", "disruption", "budgets", self.index)
+        return (*BUDGETS, self.index)
+
+    @property
+    def zero(self) -> bool:
+        return self.nodes in ("0", "0%")
+
+    @property
+    def percent(self) -> int | None:
+        """10 of "10%"; None for a number of nodes."""
+        digits = self.nodes.removesuffix("%")
+        return int(digits) if digits != self.nodes and digits.isascii() and digits.isdigit() else None
 
     @property
     def always_active(self) -> bool:
@@ -152,6 +170,59 @@ class NodePool:
         return self.gpu or all(_leaves_gpus(requirement) for requirement in listed)
 
     @property
+    def purpose(self) -> str:
+        """What its nodes are for, where their label triplane.dev/purpose says it: serving, training or batch."""
+        return self.labels.get(PURPOSE, "")
+
+    def waits(self, batch_label: str) -> bool:
+        """Whether it is declared for work that may wait and be repeated: by purpose, or by the label `key=value`."""
+        return self.purpose == "batch" or self.has_label(batch_label)
+
+    @cached_property
+    def capacity_types(self) -> frozenset[str] | None:
+        """The capacity types it states: of reserved, spot and on-demand; None where it leaves all of them open."""
+        stated = [r for r in self.required(CAPACITY_TYPE) if r.operator in ("In", "NotIn")]
+        if label := self.labels.get(CAPACITY_TYPE):
+            return frozenset((label,))
+        if not stated:
+            return None
+        allowed = CAPACITY_TYPES
+        for requirement in stated:
+            values = frozenset(requirement.values)
+            allowed = allowed & values if requirement.operator == "In" else allowed - values
+        return allowed
+
+    @cached_property
+    def zones(self) -> tuple[str, ...]:
+        """The zones it lists; empty where it leaves them open."""
+        listed = [r.values for r in self.required(ZONE) if r.operator == "In"]
+        return tuple(dict.fromkeys(zone for values in listed for zone in values))
+
+    @cached_property
+    def node_class_group(self) -> str:
+        """API group of its node class: karpenter.k8s.aws, eks.amazonaws.com, karpenter.azure.com ..."""
+        return text(at(self.spec, "template", "spec", "nodeClassRef", "group")) or ""
+
+    @cached_property
+    def expires(self) -> float:
+        """Seconds after which a node expires, infinite for Never. 720h where nothing is written (since 0.32)."""
+        written = text(at(self.resource.data, *EXPIRE_AFTER))
+        if written == "Never":
+            return math.inf
+        seconds = duration(written)
+        return _THIRTY_DAYS if seconds is None else seconds
+
+    @cached_property
+    def grace_period(self) -> float | None:
+        """Seconds of terminationGracePeriod; None: not written, so a drain may take for ever."""
+        return duration(text(at(self.resource.data, *GRACE_PERIOD)))
+
+    @cached_property
+    def startup_taints(self) -> tuple[dict[str, Any], ...]:
+        written = sequence(at(self.spec, "template", "spec", "startupTaints"))
+        return tuple(taint for taint in written if isinstance(known(taint), dict))
+
+    @property
     def static(self) -> bool:
         """`spec.replicas` is set: Karpenter ignores the consolidation fields (1.8, gate StaticCapacity)."""
         return known(self.spec.get("replicas")) is not None
@@ -184,7 +255,11 @@ class NodePool:
 
     def always_zero(self, reason: str) -> bool:
         """Whether an always active budget forbids every disruption for `reason`."""
-        return any(b.nodes in ("0", "0%") and b.always_active and b.covers(reason) for b in self.budgets or ())
+        return any(b.zero and b.always_active and b.covers(reason) for b in self.budgets or ())
+
+    def always_bounded(self, reason: str) -> bool:
+        """Whether some budget for `reason` is always active; where none is active, a reason is unlimited."""
+        return self.budgets is None or any(b.always_active and b.covers(reason) for b in self.budgets)
 
 
 def _requirements(written: Any) -> Iterator[Requirement]:

@@ -75,6 +75,10 @@ class Parameters:
     """Room on a GPU node's disk for an image and a model's weights, where no local NVMe is used."""
     min_termination_grace: Duration = _TWO_MINUTES
     """How long the longest answer takes to finish once a pod is told to stop."""
+    min_node_grace: Duration = _ONE_HOUR
+    """The shortest terminationGracePeriod of a serving GPU pool: it ends pods whatever their disruption budget says."""
+    karpenter_gates: tuple[str, ...] = ()
+    """Feature gates that are on in Karpenter, such as `NodeRepair`, beside those a Helm release of the input sets."""
     batch_label: str = ""
     """Label `key=value` of batch work, which may wait and may be preempted. Empty: none."""
     spot_allowed_label: str = ""
