@@ -20,6 +20,8 @@ DEFAULT_UP_POLICIES = [
 ]
 LARGEST_WINDOW = 3600  # the API refuses more
 KEDA_COOLDOWN = 300
+# So many replicas too many are no runaway.
+FEW = 2
 
 
 def _slow(scaler: Scaler, context: Context) -> bool:
@@ -94,7 +96,7 @@ def scale_up_does_not_overshoot_while_pods_load(scaler: Scaler, context: Context
     if (number(at(written, "stabilizationWindowSeconds")) or 0) >= min(cold, LARGEST_WINDOW):
         return
     low, high = max(minimum(scaler), 1), maximum(scaler)
-    if high is None or high <= low + 1:
+    if high is None or high <= low + FEW:
         return
     reached = _reached(written, low, cold)
     if reached >= high:
