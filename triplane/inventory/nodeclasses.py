@@ -1,6 +1,6 @@
 """What a NodePool refers to: EC2NodeClass and the other clouds' node classes, and EC2 capacity reservations."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from triplane.inventory import kinds
@@ -38,6 +38,32 @@ class NodeClass:
             if alias := text(at(term, "alias")):
                 return alias
         return ""
+
+    @property
+    def ami_family(self) -> str:
+        """`al2023`, `bottlerocket` ..., in lower case: of the alias, else of amiFamily; empty where neither says it."""
+        return (self.ami_alias.partition("@")[0] or text(self.spec.get("amiFamily")) or "").lower()
+
+    @property
+    def data_device(self) -> str:
+        """The volume that holds images and pods' files. Bottlerocket keeps its system on /dev/xvda, and these apart."""
+        if self.ami_family == "bottlerocket":
+            return "/dev/xvdb"
+        root = next((entry for entry in self.block_devices if at(entry, "rootVolume") is True), None)
+        return text(at(root, "deviceName")) or "/dev/xvda"
+
+    @property
+    def block_devices(self) -> Sequence[Any]:
+        return sequence(self.spec.get("blockDeviceMappings"))
+
+    @property
+    def network_interfaces(self) -> Sequence[Any]:
+        return sequence(self.spec.get("networkInterfaces"))
+
+    @property
+    def attaches_efa(self) -> bool:
+        """Whether it attaches EFA devices by itself (since 1.11); otherwise a pod's request does, on dynamic pools."""
+        return any(text(at(entry, "interfaceType")) == "efa-only" for entry in self.network_interfaces)
 
     @property
     def reservation_terms(self) -> tuple[Mapping[str, Any], ...]:
