@@ -50,34 +50,42 @@ def release(w: World, slot: int, r: int, tokens: int, again: int) -> None:
     rep.used -= full
 
 
+def own_blocks(w: World, slot: int, r: int) -> int:
+    """How many of the blocks a preempted request left behind are still cached."""
+    lost = max(w.replicas[slot].evicted - w.mark[r], 0)
+    return max(w.kept[r] - lost, 0) if w.mark[r] >= 0 else 0
+
+
 def cached_blocks(w: World, slot: int, r: int, known: int, used_only: int) -> int:
-    """Leading blocks of a waiting request that need not be computed again, all or only those others use."""
-    rep = w.replicas[slot]
-    e = w.engines[rep.role]
+    """Leading blocks of a waiting request that need not be computed again, all or only those others use.
+
+    At least its last token must be computed, so never all of its blocks.
+    """
+    e = w.engines[w.replicas[slot].role]
     if not e.caching:
         return 0
     limit = (known - 1) // e.block_size
     if e.shared:
         return leading_blocks(w, slot, r, limit, used_only)
-    if used_only or w.kept[r] <= 0:
-        return 0
-    lost = rep.evicted - w.mark[r]
-    left = w.kept[r] - lost if lost > 0 else w.kept[r]
-    return max(0, min(left, limit))
+    return 0 if used_only else min(own_blocks(w, slot, r), limit)
 
 
 def reuse(w: World, slot: int, r: int, hits: int) -> None:
-    """A request enters with its first `hits` blocks found: they are used again, and of no help to others."""
+    """A request enters with its first `hits` blocks found: they are used again, and of no help to others.
+
+    A block of its own that it must compute again all the same replaces the cached one.
+    """
     rep = w.replicas[slot]
     if w.engines[rep.role].shared:
         share(w, slot, r, hits)
-        return
-    rep.used += hits
-    if hits > 0:
+    elif w.mark[r] >= 0:
+        left = own_blocks(w, slot, r)
+        rep.used += hits
+        rep.free += left - hits
         other = w.ends[2 * waiting_list(slot)]
         while other >= 0 and w.mark[other] >= 0:  # preempted requests wait at the head
             if w.mark[other] > w.mark[r]:
-                w.mark[other] -= hits
+                w.mark[other] -= left
             other = w.nxt[other]
     w.kept[r] = 0
     w.mark[r] = -1

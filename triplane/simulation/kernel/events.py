@@ -27,7 +27,7 @@ from triplane.simulation.kernel.state import (
     WAITING,
     World,
 )
-from triplane.simulation.kernel.steps import proceed, settle
+from triplane.simulation.kernel.steps import commit, proceed, settle
 from triplane.simulation.kernel.timing import blocks_needed, run_end, steps_until
 
 NOTHING, SEND, DUE, EXPIRE, BORDER = range(5)
@@ -36,7 +36,15 @@ SEEN = 10
 """Numbers that `observe` writes down for a replica, beside its busy time."""
 
 
-def choose(w: World, pool: int, r: int) -> int:
+def used_now(w: World, slot: int, t: float) -> int:
+    """Blocks in use at t, in the middle of a run too."""
+    rep = w.replicas[slot]
+    if rep.mode == RUN and rep.start < t:
+        return rep.used + blocks_needed(w, slot, steps_until(w, slot, t, rep.steps))
+    return rep.used
+
+
+def choose(w: World, pool: int, r: int, t: float) -> int:
     """The slot that takes a request. Ties go to the next in turn."""
     p = w.pools[pool]
     base = pool * w.client[0].slots
@@ -61,7 +69,7 @@ def choose(w: World, pool: int, r: int) -> int:
             i -= p.members
         rep = w.replicas[w.members[base + i]]
         if p.policy == QUEUE_AND_KV:
-            score = 1.0 - rep.used / w.engines[rep.role].blocks
+            score = 1.0 - used_now(w, w.members[base + i], t) / w.engines[rep.role].blocks
             score += (longest - rep.waiting) / (longest - shortest) if longest > shortest else 1.0
         else:
             score = -float(rep.load)
@@ -105,7 +113,7 @@ def route(w: World, pool: int, r: int, t: float) -> None:
         w.replica[r] = -2 - pool
         append(w, pool, r)
         return
-    slot = choose(w, pool, r)
+    slot = choose(w, pool, r, t)
     proceed(w, slot, t)
     assign(w, slot, r, t)
 
@@ -211,6 +219,8 @@ def arrive(w: World, t: float) -> None:
     elif w.attempts[r] > w.client[0].retries:  # given up while its KV was on the way
         settle(w, r, status, t)
     else:
+        if w.replica[r] >= 0:  # the replica it was given up on has yet to let go of it
+            proceed(w, w.replica[r], t)
         send(w, r, t)
 
 
@@ -303,6 +313,12 @@ def admit_held(w: World, pool: int, t: float) -> None:
 def kill(w: World, slot: int, t: float) -> None:
     """A replica is gone at t, and with it what it was working on."""
     rep = w.replicas[slot]
+    if rep.mode == RUN:  # tokens of the steps it has finished are out
+        steps = steps_until(w, slot, t, rep.steps) - 1
+        if steps > 0:
+            rep.steps = steps
+            rep.next = run_end(w, slot, steps)
+            commit(w, slot)
     rep.mode = GONE
     rep.next = math.inf
     for which in (running_list(slot), waiting_list(slot)):
@@ -330,19 +346,17 @@ def observe(w: World, t: float) -> None:
     for i in range(c.alive):
         slot = w.alive[i]
         rep = w.replicas[slot]
-        busy, used, generated = rep.busy, rep.used, rep.generated
+        busy, generated = rep.busy, rep.generated
         if rep.mode != IDLE and rep.start < t:
             busy += min(t, rep.next) - rep.start
             if rep.mode == RUN:
-                steps = steps_until(w, slot, t, rep.steps)
-                used += blocks_needed(w, slot, steps)
-                generated += (steps - 1) * rep.decoding
+                generated += (steps_until(w, slot, t, rep.steps) - 1) * rep.decoding
         w.seen_busy[i] = busy
         at = i * SEEN
         w.seen[at] = rep.role
         w.seen[at + 1] = rep.waiting
         w.seen[at + 2] = rep.running
-        w.seen[at + 3] = used
+        w.seen[at + 3] = used_now(w, slot, t)
         w.seen[at + 4] = rep.prompt_tokens
         w.seen[at + 5] = rep.preemptions
         w.seen[at + 6] = generated

@@ -7,8 +7,8 @@ trace's prefix ids, a block with generated tokens or beyond those ids by its req
 
 from triplane.simulation.kernel.state import World
 
-OWN = 1 << 50
-"""Keys from here on belong to one request: prefix ids stay below."""
+OWN = 1 << 52
+"""Keys from here on belong to one attempt of one request: prefix ids stay below."""
 
 
 def block_key(w: World, slot: int, r: int, i: int) -> int:
@@ -19,7 +19,7 @@ def block_key(w: World, slot: int, r: int, i: int) -> int:
         if at < w.hash_start[r + 1]:
             per = e.hash_block // e.block_size
             return w.hashes[at] * per + i % per
-    return OWN + (r << 20) + i
+    return OWN + (r << 28) + (w.attempts[r] << 20) + i
 
 
 def place_of(w: World, slot: int, key: int) -> int:
@@ -136,6 +136,12 @@ def share(w: World, slot: int, r: int, hits: int) -> None:
             uncache(w, slot, node)
             rep.used += 1
         w.refs[nodes + node] += 1
+    again = block_key(w, slot, r, hits)
+    node = node_of(w, slot, again)
+    if again >= OWN and node >= 0:  # its own, but to be computed again
+        uncache(w, slot, node)
+        forget(w, slot, node)
+        rep.free += 1
 
 
 def publish(w: World, slot: int, r: int, first: int, end: int) -> None:
