@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from triplane import catalog
 from triplane.documents import Path
 from triplane.inventory import Scaler, kinds
-from triplane.inventory.fields import at, quantity
+from triplane.inventory.fields import at, quantity, text
 from triplane.inventory.metrics import MetricAliases
 from triplane.inventory.queries import UnparsableQuery, promql_series
 from triplane.inventory.roles import (
@@ -67,8 +67,8 @@ def each_role_follows_its_own_load(scaler: Scaler, context: Context) -> Verdicts
             yield fail(signal.path, signal.text, consequence, related=(others[0].resource,))
 
 
-def _roles_within(workload: Workload) -> set[object]:
-    return {template.labels.get(ROLE_LABEL) or template.role for template in workload.templates}
+def _roles_within(workload: Workload) -> set[str]:
+    return {text(template.labels.get(ROLE_LABEL)) or template.role for template in workload.templates}
 
 
 @rule(
