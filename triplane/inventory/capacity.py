@@ -1,19 +1,28 @@
 """How much a pool can hold, and which pods meet on which pools."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 
 from triplane import catalog
+from triplane.inventory.fields import number, text
 from triplane.inventory.inventory import Inventory
-from triplane.inventory.nodepools import ARCH, INSTANCE_TYPE, NodePool, Requirement, is_gpu_resource
+from triplane.inventory.nodeclasses import CapacityReservation, NodeClass, NodeClasses
+from triplane.inventory.nodepools import ARCH, CAPACITY_TYPE, INSTANCE_TYPE, NodePool, Requirement, is_gpu_resource
 from triplane.inventory.placement import Fit, Placement, satisfies
+from triplane.inventory.queues import PARTITION_LABEL
 from triplane.inventory.workloads import PodTemplate, Workload
 
 InstanceTable = Mapping[str, Mapping[str, float]]
 
+# Whole GPUs, as pools limit them. Slices (MIG, time-sliced) are counted in units of their own.
+WHOLE_GPUS = ("nvidia.com/gpu", "amd.com/gpu")
 _DOMAINS = ("karpenter.k8s.aws", "eks.amazonaws.com")
+
+
+def _is_slice(resource: str) -> bool:
+    return is_gpu_resource(resource) and resource not in WHOLE_GPUS
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +48,7 @@ def room(pool: NodePool, table: InstanceTable) -> Room:
     """What a pool can hold. `table`: instance types beside the catalogue's, as in the parameter instance_table."""
     sizes = node_sizes(pool, table)
     nodes = float(pool.spec["replicas"]) if _whole(pool.spec.get("replicas")) else pool.limits.get("nodes", math.inf)
-    limits = [amount for name, amount in pool.limits.items() if is_gpu_resource(name)]
+    limits = [amount for name, amount in pool.limits.items() if name in WHOLE_GPUS]
     by_nodes = nodes * sizes[-1] if sizes else math.inf
     return Room(sizes, nodes, min((*limits, by_nodes)))
 
@@ -52,7 +61,7 @@ def node_sizes(pool: NodePool, table: InstanceTable) -> tuple[int, ...]:
         return ()
     sizes = {int(value) for r in counts if r.operator == "In" for value in r.values if value.isdigit()}
     if not sizes:
-        sizes = set(_sizes_allowed(pool.requirements))
+        sizes = {kind.gpu_count for kind in instance_types_of(pool)}
         sizes |= {
             int(sum(amount for resource, amount in table[name].items() if is_gpu_resource(resource)))
             for name in named
@@ -66,11 +75,15 @@ def _gpus_of_types() -> dict[str, int]:
     return {kind.name: kind.gpu_count for kind in catalog.every_instance_type()}
 
 
+def instance_types_of(pool: NodePool) -> tuple[catalog.InstanceType, ...]:
+    """The instance types of the catalogue that a pool may launch."""
+    return _types_allowed(pool.requirements)
+
+
 @lru_cache(maxsize=4096)
-def _sizes_allowed(requirements: tuple[Requirement, ...]) -> frozenset[int]:
-    """GPU counts of the catalogue's instance types that requirements admit."""
-    return frozenset(
-        kind.gpu_count
+def _types_allowed(requirements: tuple[Requirement, ...]) -> tuple[catalog.InstanceType, ...]:
+    return tuple(
+        kind
         for kind in catalog.every_instance_type()
         if all(
             satisfies(value, requirement.operator, requirement.values)
@@ -115,12 +128,70 @@ def _whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**9
 
 
+def reserved_gpus(reservation: CapacityReservation, table: InstanceTable) -> float | None:
+    """GPUs a capacity reservation holds; None where its type or count is not known."""
+    kind, instances = text(reservation.spec.get("instanceType")) or "", number(reservation.spec.get("instanceCount"))
+    if kind in table:
+        each = sum(amount for resource, amount in table[kind].items() if is_gpu_resource(resource))
+    else:
+        each = _gpus_of_types().get(kind, 0)
+    return instances * each if instances is not None and each else None
+
+
+class Reservations:
+    """Which capacity reservations of the input a pool launches into. Use `inventory.relation(Reservations)`."""
+
+    def __init__(self, inventory: Inventory) -> None:
+        self._classes = inventory.relation(NodeClasses)
+        self._all = list(inventory.views(CapacityReservation))
+        self._selected: dict[NodeClass, tuple[CapacityReservation, ...] | None] = {}
+
+    def of(self, pool: NodePool) -> tuple[CapacityReservation, ...] | None:
+        """Those its node class selects; None where that is not known: no class here, or an id still to come."""
+        node_class = self._classes.of(pool)
+        if node_class is None:
+            return None
+        if node_class not in self._selected:
+            self._selected[node_class] = self._select(node_class)
+        return self._selected[node_class]
+
+    def _select(self, node_class: NodeClass) -> tuple[CapacityReservation, ...] | None:
+        answers = [
+            (reservation, [reservation.selected_by(term) for term in node_class.reservation_terms])
+            for reservation in self._all
+        ]
+        if any(None in found and True not in found for _, found in answers):
+            return None
+        return tuple(reservation for reservation, found in answers if True in found)
+
+
 @dataclass(eq=False)
 class Destination:
     """Pools on which the same pods can land, and those pods. Each workload once a template."""
 
     pools: tuple[NodePool, ...]
     templates: list[tuple[Workload, PodTemplate]] = field(default_factory=list)
+
+    def gpus(self, replicas: Callable[[Workload], float]) -> float:
+        """GPUs of all its pods, at so many replicas of each workload."""
+        return sum(replicas(workload) * template.gpus * template.pods for workload, template in self.templates)
+
+    @cached_property
+    def partitions(self) -> dict[str, NodePool]:
+        """A pool for each of KAI's shards its nodes may belong to; "" is the shard without a label."""
+        found: dict[str, NodePool] = {}
+        for pool in self.pools:
+            found.setdefault(pool.labels.get(PARTITION_LABEL, ""), pool)
+        return found
+
+    @cached_property
+    def spot(self) -> tuple[NodePool, ...]:
+        """The pools that say they may buy spot nodes."""
+        return tuple(
+            pool
+            for pool in self.pools
+            if any(r.operator == "In" and "spot" in r.values for r in pool.required(CAPACITY_TYPE))
+        )
 
     @property
     def workloads(self) -> list[Workload]:
@@ -138,21 +209,22 @@ class Landing:
         self._by_fits: dict[int, Destination | None] = {}
         self._by_pools: dict[frozenset[int], Destination] = {}
         self._rooms: dict[NodePool, Room] = {}
-        self._by_pool: dict[NodePool, list[Destination]] = {}
+        self._gpus: dict[Destination, float] = {}
+        self._pods: dict[tuple[Destination, float], float] = {}
+        self._sizes: dict[Destination, frozenset[int]] = {}
         for workload in inventory.views(Workload):
             for template in workload.templates:
                 if template.gpus and (destination := self.of(template)) is not None:
                     destination.templates.append((workload, template))
-        for destination in self.destinations:
-            for pool in destination.pools:
-                self._by_pool.setdefault(pool, []).append(destination)
 
     @property
     def destinations(self) -> Iterable[Destination]:
         return self._by_pools.values()
 
     def of(self, template: PodTemplate) -> Destination | None:
-        """The pools on which pods of a GPU template can land, together; None: there are none."""
+        """The pools on which pods of a template can land, together; None: there are none, or it asks for slices."""
+        if template.requested(_is_slice):
+            return None
         fits = self._placement.fits(template)
         # The fits of templates that ask alike are one object, which Placement keeps.
         if id(fits) not in self._by_fits:
@@ -165,15 +237,34 @@ class Landing:
             return None
         return self._by_pools.setdefault(frozenset(map(id, pools)), Destination(pools))
 
-    def on(self, pool: NodePool) -> list[Destination]:
-        """The destinations a pool belongs to, as far as pods are there for them."""
-        return self._by_pool.get(pool, [])
-
     def room(self, pool: NodePool, table: InstanceTable) -> Room:
         """`room`, worked out once a pool."""
         found = self._rooms.get(pool)
         if found is None:
             found = self._rooms[pool] = room(pool, table)
+        return found
+
+    def gpus(self, place: Destination, table: InstanceTable) -> float:
+        """The most GPUs the pools of a destination may have together."""
+        found = self._gpus.get(place)
+        if found is None:
+            found = self._gpus[place] = sum(self.room(pool, table).gpus for pool in place.pools)
+        return found
+
+    def pods(self, place: Destination, gpus_each: float, table: InstanceTable) -> float:
+        """How many pods of so many GPUs fit the pools of a destination at most."""
+        found = self._pods.get((place, gpus_each))
+        if found is None:
+            rooms = (self.room(pool, table) for pool in place.pools)
+            found = self._pods[place, gpus_each] = sum(room.pods(gpus_each) for room in rooms)
+        return found
+
+    def sizes(self, place: Destination, table: InstanceTable) -> frozenset[int]:
+        """GPUs that a node of a destination may have; empty where not known."""
+        found = self._sizes.get(place)
+        if found is None:
+            found = frozenset(size for pool in place.pools for size in self.room(pool, table).sizes)
+            self._sizes[place] = found
         return found
 
     def together(self) -> Iterator[list[Destination]]:

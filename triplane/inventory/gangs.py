@@ -165,7 +165,8 @@ class Group:
     replicas: int
     min_available: int
     least: int | None
-    """The smallest count its own autoscaler may choose; None: it has none."""
+    """The smallest count its own autoscaler may choose; None: nothing says one."""
+    least_path: Path
 
 
 class PodCliqueSet:
@@ -197,4 +198,5 @@ def _group(fields: Mapping[str, Any], path: Path, name: str | None, scaling: str
         replicas,
         count(fields.get("minAvailable"), default or replicas),
         count(least, replicas) if least is not None else None,
+        (*path, scaling, "minReplicas"),
     )

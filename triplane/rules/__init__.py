@@ -32,6 +32,9 @@ MODULES = (
     "autoscaler_targets",
     "workload_placement",
     "workload_protection",
+    "crosslayer_capacity",
+    "crosslayer_protection",
+    "crosslayer_types",
 )
 
 
