@@ -27,7 +27,7 @@ class Series:
 _LITERAL = re.compile(r"[A-Za-z0-9_:/]+")
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=32768)
 def promql_series(query: str) -> Series:
     """The series a PromQL expression reads. Raises UnparsableQuery."""
     # The one compiled dependency of this room: only paid for where a query is judged.

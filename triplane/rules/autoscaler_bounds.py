@@ -143,9 +143,7 @@ def _pools_hold(workload: Workload, most: int, found: str, path: Path, context: 
         if destination is None:
             continue
         elsewhere = parameters.other_gpus // template.gpus
-        room = elsewhere + sum(
-            landing.room(pool, parameters.instance_table).pods(template.gpus) for pool in destination.pools
-        )
+        room = elsewhere + landing.pods(destination, template.gpus, parameters.instance_table)
         wanted = most * template.pods
         if not math.isinf(room) and wanted > room:
             names = ", ".join(pool.resource.name for pool in destination.pools[:3])

@@ -25,8 +25,8 @@ FEW = 2
 
 
 def _slow(scaler: Scaler, context: Context) -> bool:
-    """Whether it is an HPA's or KEDA's scaler of GPU pods: those that take a cold start to answer."""
-    if scaler.kind not in (kinds.HPA, kinds.SCALED_OBJECT) or scaler.made_by:
+    """Whether it moves GPU pods, by HPA or KEDA: those that take a cold start to answer."""
+    if scaler.kind not in (kinds.HPA, kinds.SCALED_OBJECT) or scaler.made_by or minimum(scaler) == maximum(scaler):
         return False
     return context.inventory.relation(ServingRoles).uses_gpu(scaler) is True
 
