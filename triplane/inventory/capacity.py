@@ -225,14 +225,14 @@ class Landing:
         """The pools on which pods of a template can land, together; None: there are none, or it asks for slices."""
         if template.requested(_is_slice):
             return None
-        fits = self._placement.fits(template)
+        fits = self._placement.possible(template)
         # The fits of templates that ask alike are one object, which Placement keeps.
         if id(fits) not in self._by_fits:
             self._by_fits[id(fits)] = self._destination(fits)
         return self._by_fits[id(fits)]
 
     def _destination(self, fits: tuple[Fit, ...]) -> Destination | None:
-        pools = tuple(pool for fit in fits if fit.possible for pool in fit.pools)
+        pools = tuple(pool for fit in fits for pool in fit.pools)
         if not pools:
             return None
         return self._by_pools.setdefault(frozenset(map(id, pools)), Destination(pools))

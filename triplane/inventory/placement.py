@@ -4,7 +4,7 @@ Rules of matching: kubernetes-sigs/karpenter pkg/scheduling/{requirements,taints
 is unconstrained until somebody constrains it; any other key must be on the pool, or no node will have it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -76,27 +76,75 @@ class Placement:
             groups.setdefault(alike, []).append(pool)
         self._groups = [tuple(pools) for pools in groups.values()]
         self._fits: dict[str, tuple[Fit, ...]] = {}
+        self._possible: dict[str, tuple[Fit, ...]] = {}
+        # Groups by a label of their template, by a label key they require, and by the names of their pools: what a
+        # pod that asks for a label of somebody's own can land on at all.
+        self._labelled: dict[tuple[str, str], set[int]] = {}
+        self._requiring: dict[str, set[int]] = {}
+        for index, pools in enumerate(self._groups):
+            for label in pools[0].labels.items():
+                self._labelled.setdefault(label, set()).add(index)
+            for requirement in pools[0].requirements:
+                self._requiring.setdefault(requirement.key, set()).add(index)
+            for pool in pools:
+                self._labelled.setdefault((NODE_POOL_LABEL, pool.resource.name), set()).add(index)
 
     def fits(self, template: PodTemplate) -> tuple[Fit, ...]:
-        """A Fit for every group of like pools. Sizes are not compared here."""
-        spec = template.spec
-        affinity = at(spec, "affinity", "nodeAffinity")
-        alike = repr((spec.get("tolerations"), spec.get("nodeSelector"), affinity, bool(template.gpus)))
+        """A Fit for every group of like pools, also of those it does not fit. Sizes are not compared here.
+
+        For saying what stands in the way; `possible` is far cheaper where there are many pools.
+        """
+        alike = _alike(template)
         found = self._fits.get(alike)
         if found is None:
-            found = self._fits[alike] = tuple(self._match(template))
+            found = self._fits[alike] = tuple(self._match(template, self._groups))
+        return found
+
+    def possible(self, template: PodTemplate) -> tuple[Fit, ...]:
+        """The groups of like pools on which pods of the template can land. Templates that ask alike get one object."""
+        alike = _alike(template)
+        found = self._possible.get(alike)
+        if found is None:
+            groups = [self._groups[index] for index in self._candidates(template)]
+            found = self._possible[alike] = tuple(fit for fit in self._match(template, groups) if fit.possible)
         return found
 
     def pools(self, template: PodTemplate) -> list[NodePool]:
         """The pools on which pods of the template can land."""
-        return [pool for fit in self.fits(template) if fit.possible for pool in fit.pools]
+        return [pool for fit in self.possible(template) for pool in fit.pools]
 
-    def _match(self, template: PodTemplate) -> Iterator[Fit]:
+    def _candidates(self, template: PodTemplate) -> Iterable[int]:
+        """The groups that labels of somebody's own do not rule out, in order; all, where none is asked for."""
+        found: set[int] = set()
+        for terms in node_requirements(template):
+            asked = [
+                self._requiring.get(key, set()).union(*(self._labelled.get((key, value), ()) for value in values))
+                for key, operator, values in terms
+                if operator == "In" and not _filled(key)
+            ]
+            if not asked:
+                return range(len(self._groups))
+            found |= min(asked, key=len)
+        return sorted(found)
+
+    def _match(self, template: PodTemplate, groups: list[tuple[NodePool, ...]]) -> Iterator[Fit]:
         names_pool = any(key == NODE_POOL_LABEL for terms in node_requirements(template) for key, _, _ in terms)
-        for group in self._groups:
+        for group in groups:
             # Only a pod that asks for a pool by name can tell like pools apart.
             for pools in ((pool,) for pool in group) if names_pool else (group,):
                 yield Fit(pools, misfits(template, pools[0]))
+
+
+def _alike(template: PodTemplate) -> str:
+    """The same text for templates that can land on the same pools."""
+    spec = template.spec
+    affinity = at(spec, "affinity", "nodeAffinity")
+    return repr((spec.get("tolerations"), spec.get("nodeSelector"), affinity, bool(template.gpus)))
+
+
+def _filled(key: str) -> bool:
+    """Whether a label is there on nodes whose pool says nothing of it."""
+    return key in _FILLED_KEYS or key.partition("/")[0] in (*_FILLED_DOMAINS, *_AGENT_DOMAINS)
 
 
 def tolerates(tolerations: tuple[Mapping[str, Any], ...], taint: Mapping[str, Any]) -> bool:
@@ -154,7 +202,7 @@ def admits(pool: NodePool, key: str, operator: str, values: tuple[str, ...]) -> 
         return satisfies(pool.labels[key], operator, values)
     constraints = pool.required(key)
     if not constraints:
-        if key in _FILLED_KEYS or key.partition("/")[0] in (*_FILLED_DOMAINS, *_AGENT_DOMAINS):
+        if _filled(key):
             return operator != "DoesNotExist"
         return operator in ("NotIn", "DoesNotExist")
     return all(_overlap(c.operator, c.values, operator, values) for c in constraints)

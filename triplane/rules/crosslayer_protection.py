@@ -189,7 +189,7 @@ def volume_is_in_a_zone_of_the_pools(workload: Workload, context: Context) -> Ve
         tied = list(zones_of_volumes(workload, template, inventory))
         if not tied:
             continue
-        fits = [fit.pools[0] for fit in inventory.relation(Placement).fits(template) if fit.possible]
+        fits = [fit.pools[0] for fit in inventory.relation(Placement).possible(template)]
         zones = [{value for r in pool.required(ZONE) if r.operator == "In" for value in r.values} for pool in fits]
         if not zones or not all(zones):
             continue

@@ -131,8 +131,8 @@ def topology_a_workload_asks_for_exists_on_its_nodes(workload: Workload, context
         consequence = "no level is asked for, which KAI takes for an error: its pods are never placed"
         yield fail(_annotation(TOPOLOGY), name, consequence, related=(topology.resource,))
     placement = context.inventory.relation(Placement)
-    fits = (fit for template in workload.templates if template.gpus for fit in placement.fits(template))
-    pools = [fit.pools[0] for fit in fits if fit.possible]  # the others of a fit are like the first
+    fits = (fit for template in workload.templates if template.gpus for fit in placement.possible(template))
+    pools = [fit.pools[0] for fit in fits]  # the others of a fit are like the first
     for key, level in asked:
         label = topology.levels.get(level)
         if label is None:

@@ -30,9 +30,9 @@ def gpu_pods_tolerate_the_taints_of_a_gpu_pool(workload: Workload, context: Cont
     for template in workload.templates:
         if not template.gpus:
             continue
-        found = placement.fits(template)
-        if any(fit.possible for fit in found):
+        if placement.possible(template):
             continue
+        found = placement.fits(template)
         near = [fit for fit in found if fit.pools[0].gpu and all(kind == "taint" for kind, _ in fit.misfits)]
         if near:
             taints = ", ".join(sorted({what for fit in near for _, what in fit.misfits}))
