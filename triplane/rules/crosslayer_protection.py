@@ -236,7 +236,7 @@ def pods_land_on_nodes_of_their_own_shard(workload: Workload, context: Context) 
         if others:
             yield fail(
                 (*template.path, "nodeSelector"),
-                None,
+                template.spec.get("nodeSelector"),
                 f"Karpenter may buy a node of {others[0].resource} for it, where {shown} does not place pods",
                 related=tuple(pool.resource for pool in others),
             )

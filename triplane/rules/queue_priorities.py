@@ -107,7 +107,9 @@ def serving_goes_before_training(inventory: Inventory, context: Context) -> Verd
         for workload in training:
             class_name, _ = queueing.priority_class(workload)
             if queueing.priority(workload) >= queueing.priority(lowest):
-                consequence = f"it goes before {lowest.resource} ({queueing.priority_class(lowest)[0]}) in queue {name}"
+                consequence = (
+                    f"{lowest.resource} ({queueing.priority_class(lowest)[0]}) does not go before it in queue {name}"
+                )
             elif not queueing.preemptible(workload):
                 consequence = f"it cannot be preempted, and holds the quota that {lowest.resource} needs"
             else:
