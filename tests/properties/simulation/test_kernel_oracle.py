@@ -83,7 +83,8 @@ def by_kernel(case, compiled=False, ticks=()):
     prefixes = {}
     if block:
         start = np.cumsum([0, *map(len, ids)])
-        prefixes = dict(prefix_start=start, prefix_ids=np.array(sum(ids, []), np.int64), prefix_block=block)
+        flat = np.array([h for chain in ids for h in chain], np.int64)
+        prefixes = {"prefix_start": start, "prefix_ids": flat, "prefix_block": block}
     requests = Requests(arrival, np.array(prompt), np.array(output), **prefixes)
     serving = Serving(requests, engines, routing=routing, client=client, compiled=compiled)
     slots = []

@@ -67,7 +67,9 @@ def functions(compiled: bool) -> types.SimpleNamespace:
 
 def own_functions(module: types.ModuleType) -> list[tuple[str, Callable[..., Any]]]:
     """Functions a module defines, in the order of its text."""
-    return [(n, f) for n, f in vars(module).items() if isinstance(f, types.FunctionType) and f.__module__ == module.__name__]
+    return [
+        (n, f) for n, f in vars(module).items() if isinstance(f, types.FunctionType) and f.__module__ == module.__name__
+    ]
 
 
 def world_for(world: state.World, compiled: bool) -> Any:

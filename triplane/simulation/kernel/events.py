@@ -1,4 +1,4 @@
-"""What happens outside the replicas: requests leave their client, find a replica, move on, are given up and tried again.
+"""What happens outside the replicas: requests are sent, find a replica, move on, are given up and tried again.
 
 Between two such events replicas do not affect each other, so each is worked off alone up to the next event, and only
 those that have a border before it. Where one replica's progress decides when the next event happens (a prompt that goes
@@ -169,7 +169,7 @@ def next_deadline(w: World) -> float:
     while c.expired < c.sent:
         r = w.log[c.expired] >> 8
         status = w.status[r]
-        underway = status == WAITING or status == RUNNING or status == TRANSFER
+        underway = status in (WAITING, RUNNING, TRANSFER)
         if underway and w.attempts[r] == w.log[c.expired] & 255:
             return w.sent[r] + c.timeout
         c.expired += 1
@@ -272,7 +272,7 @@ def advance(w: World, until: float) -> None:
                 kind = DUE
         if kind == NOTHING:
             work_off(w, until, -1)
-            if c.due > 0 and w.due[w.dues[0]] < until or c.in_flight < c.concurrency and kind_left(w, until):
+            if (c.due > 0 and w.due[w.dues[0]] < until) or (c.in_flight < c.concurrency and kind_left(w, until)):
                 continue
             return
         if kind == SEND:

@@ -45,7 +45,7 @@ def add_gaps(w: World, first: float, growth: float, steps: int, count: int, tota
     high = gap_bin(first + growth * (steps - 1))
     done = 0
     while low < high:
-        upto = int(math.ceil((gap_edge(low + 1) - first) / growth))
+        upto = math.ceil((gap_edge(low + 1) - first) / growth)
         upto = max(done, min(upto, steps))
         w.itl[low] += (upto - done) * count
         done = upto

@@ -31,7 +31,7 @@ ROWS = {"engines": state.Engine, "replicas": state.Replica, "pools": state.Pool,
 FLOATS = {"arrival", "draw", "sent", "first", "finish", "due", "last", "seen_busy"}
 
 
-class ColumnType(types.Type):  # type: ignore[misc]
+class ColumnType(types.Type):
     """A pointer to values of one type."""
 
     def __init__(self, element: Any) -> None:
@@ -39,7 +39,7 @@ class ColumnType(types.Type):  # type: ignore[misc]
         super().__init__(f"Column({element})")
 
 
-class WorldType(types.Type):  # type: ignore[misc]
+class WorldType(types.Type):
     """A pointer to the addresses of a World's fields."""
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class NativeWorld:
 
     def __init__(self, world: state.World) -> None:
         self.world = world
-        self.addresses = np.array([array.ctypes.data for array in world], np.int64)
+        self.addresses = np.array([np.asarray(array).ctypes.data for array in world], np.int64)
         self.address = int(self.addresses.ctypes.data)
 
 

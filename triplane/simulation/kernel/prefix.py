@@ -28,7 +28,7 @@ def place_of(w: World, slot: int, key: int) -> int:
     base = slot * size
     at = (key % 2147483647) * 48271 % 2147483647 % size
     nodes = slot * w.engines[w.replicas[slot].role].nodes
-    while w.index[base + at] >= 0 and w.keys[nodes + w.index[base + at]] != key:
+    while w.places[base + at] >= 0 and w.keys[nodes + w.places[base + at]] != key:
         at += 1
         if at == size:
             at = 0
@@ -37,7 +37,7 @@ def place_of(w: World, slot: int, key: int) -> int:
 
 def node_of(w: World, slot: int, key: int) -> int:
     """The node of a cached or used block; -1: not there."""
-    return w.index[place_of(w, slot, key)]
+    return w.places[place_of(w, slot, key)]
 
 
 def insert(w: World, slot: int, key: int, refs: int) -> int:
@@ -46,7 +46,7 @@ def insert(w: World, slot: int, key: int, refs: int) -> int:
     nodes = slot * w.engines[rep.role].nodes
     node = rep.spare
     rep.spare = w.newer[nodes + node]
-    w.index[place_of(w, slot, key)] = node
+    w.places[place_of(w, slot, key)] = node
     w.keys[nodes + node] = key
     w.refs[nodes + node] = refs
     return node
@@ -61,14 +61,14 @@ def forget(w: World, slot: int, node: int) -> None:
     at = hole
     while True:
         at = at + 1 if at + 1 < size else 0
-        moved = w.index[base + at]
+        moved = w.places[base + at]
         if moved < 0:
             break
         home = (w.keys[nodes + moved] % 2147483647) * 48271 % 2147483647 % size
         if (at - home) % size >= (at - hole) % size:
-            w.index[base + hole] = moved
+            w.places[base + hole] = moved
             hole = at
-    w.index[base + hole] = -1
+    w.places[base + hole] = -1
     w.newer[nodes + node] = rep.spare
     rep.spare = node
 
@@ -111,7 +111,7 @@ def evict(w: World, slot: int, count: int) -> None:
 
 
 def leading_blocks(w: World, slot: int, r: int, limit: int, used_only: int) -> int:
-    """How many of a request's first blocks are there, one after the other; with used_only, how many of them are in use."""
+    """How many of a request's first blocks are there one after the other, or how many of those are in use."""
     nodes = slot * w.engines[w.replicas[slot].role].nodes
     found = 0
     used = 0

@@ -1,10 +1,10 @@
 """The serving kernel as the other layers use it: replicas come and go between calls of `advance`.
 
-    serving = Serving(requests, {"aggregated": engine})
-    slot = serving.add("aggregated")
-    serving.advance(15.0)
-    serving.signals()   # what an autoscaler can see at 15 s
-    serving.outcomes()  # what became of every request
+serving = Serving(requests, {"aggregated": engine})
+slot = serving.add("aggregated")
+serving.advance(15.0)
+serving.signals()   # what an autoscaler can see at 15 s
+serving.outcomes()  # what became of every request
 """
 
 import dataclasses
@@ -189,8 +189,9 @@ class Serving:
         self._spare: list[int] = []
         self._slots = 0
         self._arrays: dict[str, Any] = {}
+        self.world: state.World
         policies = (ROUTINGS[routing], ROUTINGS[decode_routing or routing])
-        self._tables = {
+        self._tables: dict[str, list[Any]] = {
             "engines": self._engine_rows(),
             "pools": [state.Pool(policy=p, skew=skew if i == 0 else 0.0) for i, p in enumerate(policies)],
             "client": [
@@ -280,14 +281,16 @@ class Serving:
             ("alive", 0, added),
             ("heaps", 0, added * limit),
             ("phases", 0, added * size),
-            ("index", -1, added * index),
+            ("places", -1, added * index),
             ("keys", 0, added * nodes),
             ("refs", 0, added * nodes),
             ("older", -1, added * nodes),
             ("newer", -1, added * nodes),
         ):
             a[name] = np.concatenate([a.get(name, np.zeros(0, np.int64)), np.full(length, fill, np.int64)])
-        a["ends"] = np.concatenate([old_ends := a.get("ends", np.zeros(0, np.int64)), np.full(ends - len(old_ends), -1)])
+        a["ends"] = np.concatenate(
+            [old_ends := a.get("ends", np.zeros(0, np.int64)), np.full(ends - len(old_ends), -1)]
+        )
         a["members"] = np.zeros(2 * slots, np.int64)
         a["seen"], a["seen_busy"] = np.zeros(slots * SEEN, np.int64), np.zeros(slots)
         fresh = [state.Replica(heap=(old + i) * limit, next=math.inf) for i in range(added)]
@@ -343,7 +346,7 @@ class Serving:
         a["phases"][slot * engine.block_size : (slot + 1) * engine.block_size] = 0
         if engine.shared:
             first = slot * engine.nodes
-            a["index"][slot * engine.index_size : (slot + 1) * engine.index_size] = -1
+            a["places"][slot * engine.index_size : (slot + 1) * engine.index_size] = -1
             a["newer"][first : first + engine.blocks] = np.append(np.arange(1, engine.blocks), -1)
             rep.spare = 0
 

@@ -131,51 +131,55 @@ class Client:
     itl_sum: float = 0.0
 
 
-class World(NamedTuple):
-    """Everything the kernel reads and writes. R slots, n requests."""
+Ints = list[int]
+Floats = list[float]
 
-    engines: Any  # Engine by role
-    replicas: Any  # Replica by slot
-    pools: Any  # Pool: 0 where requests arrive, 1 where prompts go on as decodes
-    client: Any  # one Client
-    members: Any  # int64 (2 R): slots that take requests, pool by pool
-    alive: Any  # int64 (R): slots that exist, drained ones included
-    ends: Any  # int64: head and tail of every list of requests
-    heaps: Any  # int64 (R * max_num_seqs): per slot a heap of (last step, request)
-    phases: Any  # int64 (R * block_size): per slot, decodes by the step modulo block size in which they need a block
-    arrival: Any  # float64 (n): when a request is offered
-    input: Any  # int64 (n): prompt tokens
-    output: Any  # int64 (n): tokens it will generate
-    draw: Any  # float64 (n): uniform random number for routing
-    sent: Any  # float64 (n): when the last attempt left the client
-    first: Any  # float64 (n): end of the step that emitted its first token; -1 before
-    finish: Any  # float64 (n): end of its last step, or when it was given up; -1 before
-    due: Any  # float64 (n): when a retry or a transferred prompt is due
-    last: Any  # float64 (n): last token before a preemption
-    status: Any  # int64 (n)
-    replica: Any  # int64 (n): its slot; -1 none, -2 waiting for a replica to exist
-    attempts: Any  # int64 (n)
-    nxt: Any  # int64 (n): next in its list
-    prv: Any  # int64 (n): previous in its list
-    computed: Any  # int64 (n): tokens scheduled so far, while not decoding
-    generated: Any  # int64 (n): tokens emitted so far, while not decoding
-    last_step: Any  # int64 (n): step after which it is finished, while decoding
-    mark: Any  # int64 (n): eviction at which its own cached blocks begin to go, after a preemption; -1: not preempted
-    kept: Any  # int64 (n): its own cached blocks at that preemption; -1: its prompt's KV arrives by transfer
-    dues: Any  # int64 (n): heap of requests by `due`
-    log: Any  # int64: every send in order, as (request, attempt), for time-outs
-    firsts: Any  # int64: requests in the order of their first tokens
-    seen: Any  # int64 (R * SEEN): the last observation
-    seen_busy: Any  # float64 (R): busy seconds in it
-    itl: Any  # int64: decode gaps by size
-    hash_start: Any  # int64 (n + 1): where a request's prefix ids begin in `hashes`; empty without prefix ids
-    hashes: Any  # int64: prefix ids, one for each `hash_block` tokens of a prompt
-    index: Any  # int64 (R * index_size): open-addressed table from a block's key to its node, -1 empty
-    keys: Any  # int64 (R * nodes): key of a node
-    refs: Any  # int64 (R * nodes): requests that use the node's block
-    older: Any  # int64 (R * nodes): neighbour among the cached blocks in the order of release
-    newer: Any  # int64 (R * nodes): the other one; for spare nodes, the next spare
-    copies: Any  # int64 (n): index of the block a request holds a second copy of; -1 none
+
+class World(NamedTuple):
+    """Everything the kernel reads and writes. R slots, n requests. Typed as what they are like: see above."""
+
+    engines: list[Engine]  # Engine by role
+    replicas: list[Replica]  # Replica by slot
+    pools: list[Pool]  # Pool: 0 where requests arrive, 1 where prompts go on as decodes
+    client: list[Client]  # one Client
+    members: Ints  # int64 (2 R): slots that take requests, pool by pool
+    alive: Ints  # int64 (R): slots that exist, drained ones included
+    ends: Ints  # int64: head and tail of every list of requests
+    heaps: Ints  # int64 (R * max_num_seqs): per slot a heap of (last step, request)
+    phases: Ints  # int64 (R * block_size): per slot, decodes by the step modulo block size in which they need a block
+    arrival: Floats  # float64 (n): when a request is offered
+    input: Ints  # int64 (n): prompt tokens
+    output: Ints  # int64 (n): tokens it will generate
+    draw: Floats  # float64 (n): uniform random number for routing
+    sent: Floats  # float64 (n): when the last attempt left the client
+    first: Floats  # float64 (n): end of the step that emitted its first token; -1 before
+    finish: Floats  # float64 (n): end of its last step, or when it was given up; -1 before
+    due: Floats  # float64 (n): when a retry or a transferred prompt is due
+    last: Floats  # float64 (n): last token before a preemption
+    status: Ints  # int64 (n)
+    replica: Ints  # int64 (n): its slot; -1 none, -2 waiting for a replica to exist
+    attempts: Ints  # int64 (n)
+    nxt: Ints  # int64 (n): next in its list
+    prv: Ints  # int64 (n): previous in its list
+    computed: Ints  # int64 (n): tokens scheduled so far, while not decoding
+    generated: Ints  # int64 (n): tokens emitted so far, while not decoding
+    last_step: Ints  # int64 (n): step after which it is finished, while decoding
+    mark: Ints  # int64 (n): eviction at which its own cached blocks begin to go, after a preemption; -1: not preempted
+    kept: Ints  # int64 (n): its own cached blocks at that preemption; -1: its prompt's KV arrives by transfer
+    dues: Ints  # int64 (n): heap of requests by `due`
+    log: Ints  # int64: every send in order, as (request, attempt), for time-outs
+    firsts: Ints  # int64: requests in the order of their first tokens
+    seen: Ints  # int64 (R * SEEN): the last observation
+    seen_busy: Floats  # float64 (R): busy seconds in it
+    itl: Ints  # int64: decode gaps by size
+    hash_start: Ints  # int64 (n + 1): where a request's prefix ids begin in `hashes`; empty without prefix ids
+    hashes: Ints  # int64: prefix ids, one for each `hash_block` tokens of a prompt
+    places: Ints  # int64 (R * index_size): open-addressed table from a block's key to its node, -1 empty
+    keys: Ints  # int64 (R * nodes): key of a node
+    refs: Ints  # int64 (R * nodes): requests that use the node's block
+    older: Ints  # int64 (R * nodes): neighbour among the cached blocks in the order of release
+    newer: Ints  # int64 (R * nodes): the other one; for spare nodes, the next spare
+    copies: Ints  # int64 (n): index of the block a request holds a second copy of; -1 none
 
 
 Record = type[Engine] | type[Replica] | type[Pool] | type[Client]

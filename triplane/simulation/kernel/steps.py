@@ -168,7 +168,7 @@ def abandon(w: World, slot: int) -> None:
 
 
 def make_room(w: World, slot: int) -> int:
-    """Blocks are short: give each decode its block in order, preempting from the end; returns how many were preempted."""
+    """Blocks are short: give each decode its block in order, preempting from the end. Returns how many that cost."""
     rep = w.replicas[slot]
     e = w.engines[rep.role]
     phase = -rep.step % e.block_size
