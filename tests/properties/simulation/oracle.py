@@ -173,18 +173,18 @@ class Replica:
         self.border = now + (dynosim_time if t.semantics == "dynosim" else fused_time)(self, prompts, decodes)
 
     def end_step(self, now):
-        prompts, decodes = self.chosen
+        decodes = self.chosen[1]
         self.busy += now - self.start
-        for r in decodes + [r for r, _, _ in prompts]:
+        # Answers that end with the same step leave first, in order of their numbers.
+        ending = sorted((r for r in decodes if r.decoding and r.generated + 1 == r.output), key=lambda r: r.number)
+        for r in ending + [r for r in self.running if r not in ending]:
             if r.computed < r.known:
                 continue
             if r.status != "running":  # its client gave up during the step; the engine did not know yet
                 if r.decoding:
                     self.world.gaps.append(now - self.start)
-                if r in self.running:
-                    self.running.remove(r)
-                    self.release(r)
-                    r.replica = None
+                if r in ending:
+                    self.leave(r)
                 continue
             if self.role == "prefill":
                 self.leave(r)

@@ -136,6 +136,7 @@ def send(w: World, r: int, t: float) -> None:
     w.computed[r] = 0
     w.kept[r] = 0
     w.mark[r] = -1
+    w.last_step[r] = -1
     w.attempts[r] += 1
     if c.timeout < math.inf:
         w.log[c.sent] = (r << 8) + w.attempts[r]
@@ -214,6 +215,7 @@ def arrive(w: World, t: float) -> None:
     if status == TRANSFER:
         w.kept[r] = -1
         w.mark[r] = -1
+        w.last_step[r] = -1
         w.computed[r] = 0
         route(w, 1, r, t)
     elif w.attempts[r] > w.client[0].retries:  # given up while its KV was on the way

@@ -163,7 +163,7 @@ class World(NamedTuple):
     prv: Ints  # int64 (n): previous in its list
     computed: Ints  # int64 (n): tokens scheduled so far, while not decoding
     generated: Ints  # int64 (n): tokens emitted so far, while not decoding
-    last_step: Ints  # int64 (n): step after which it is finished, while decoding
+    last_step: Ints  # int64 (n): step after which it is finished; -1 while not decoding
     mark: Ints  # int64 (n): eviction at which its own cached blocks begin to go, after a preemption; -1: not preempted
     kept: Ints  # int64 (n): its own cached blocks at that preemption; -1: its prompt's KV arrives by transfer
     dues: Ints  # int64 (n): heap of requests by `due`

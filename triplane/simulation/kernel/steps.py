@@ -73,6 +73,7 @@ def stop_decoding(w: World, slot: int, r: int) -> None:
     w.generated[r] = w.output[r] - (w.last_step[r] - rep.step)
     rep.lengths -= w.input[r] + w.generated[r]
     w.phases[slot * w.engines[rep.role].block_size + phase_of(w, slot, r)] -= 1
+    w.last_step[r] = -1
     rep.decoding -= 1
 
 
@@ -153,8 +154,9 @@ def abandon(w: World, slot: int) -> None:
     while r >= 0:
         after = w.nxt[r]
         if w.status[r] != RUNNING:
-            if r == rep.partial:
-                rep.partial = -1
+            if w.last_step[r] < 0:  # not decoding
+                if r == rep.partial:
+                    rep.partial = -1
                 release(w, slot, r, w.computed[r], 0)
             else:
                 heap_remove(w, rep.heap, rep.decoding, (w.last_step[r] << 32) + r)
@@ -362,11 +364,6 @@ def commit(w: World, slot: int) -> None:
         after = w.nxt[r]
         if r != rep.partial and w.status[r] == RUNNING:
             emit(w, slot, r, t)
-        elif r != rep.partial:  # given up during this step
-            if w.first[r] < 0.0:
-                rep.prompt_tokens -= w.input[r]
-            release(w, slot, r, w.computed[r], 0)
-            depart(w, slot, r)
         r = after
 
 
