@@ -213,7 +213,7 @@ class Landing:
         self._pods: dict[tuple[Destination, float], float] = {}
         self._sizes: dict[Destination, frozenset[int]] = {}
         for workload in inventory.views(Workload):
-            for template in workload.templates:
+            for template in () if workload.made_by else workload.templates:
                 if template.gpus and (destination := self.of(template)) is not None:
                     destination.templates.append((workload, template))
 

@@ -40,7 +40,7 @@ class Queueing:
                 self.priorities[resource.name] = value
         self.workloads: dict[str, list[Workload]] = {}
         for workload in inventory.views(Workload):
-            if queue := queue_of(workload):
+            if (queue := queue_of(workload)) and not workload.made_by:
                 self.workloads.setdefault(queue, []).append(workload)
 
     def priority_class(self, workload: Workload) -> tuple[str, bool]:

@@ -187,6 +187,17 @@ class Workload:
         return count(self.spec.get("replicas"), 1) if self.kind in _REPLICATED else 1
 
     @property
+    def made_by(self) -> str:
+        """Kind of the controller that made it, as of a live cluster's pods; empty: somebody wrote it.
+
+        Its maker is counted already where both are seen.
+        """
+        for reference in sequence(at(self.resource.data, "metadata", "ownerReferences")):
+            if at(reference, "controller") is True:
+                return text(at(reference, "kind")) or ""
+        return ""
+
+    @property
     def finishes(self) -> bool:
         """Whether its pods end by themselves, as a training run's do."""
         return self.kind in _FINISHING
