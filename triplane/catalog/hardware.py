@@ -157,6 +157,12 @@ def every_instance_type() -> tuple[InstanceType, ...]:
     return _instance_types()
 
 
+@cache
+def gpu_families() -> dict[str, str]:
+    """Every GPU family of EC2 to its `instance-gpu-name`, those without instance types in the catalogue included."""
+    return {kind.family: kind.gpu_name for kind in _instance_types()} | dict(load("instance_types")["other_families"])
+
+
 def instance_type(name: str) -> InstanceType:
     """The instance type of this name. Raises UnknownName with the nearest spellings."""
     for it in _instance_types():

@@ -21,6 +21,7 @@ EXPIRE_AFTER: Path = ("spec", "template", "spec", "expireAfter")
 GRACE_PERIOD: Path = ("spec", "template", "spec", "terminationGracePeriod")
 
 PURPOSE = "triplane.dev/purpose"
+AWS_DOMAINS = ("karpenter.k8s.aws", "eks.amazonaws.com")
 CAPACITY_TYPES = frozenset(("reserved", "spot", "on-demand"))
 
 CAPACITY_TYPE = "karpenter.sh/capacity-type"
@@ -202,6 +203,12 @@ class NodePool:
     def node_class_group(self) -> str:
         """API group of its node class: karpenter.k8s.aws, eks.amazonaws.com, karpenter.azure.com ..."""
         return text(at(self.spec, "template", "spec", "nodeClassRef", "group")) or ""
+
+    @property
+    def on_aws(self) -> bool:
+        """Whether its nodes are EC2's, through Karpenter's AWS provider or EKS Auto Mode, as class or keys say."""
+        domains = {key.partition("/")[0] for key in (requirement.key for requirement in self.requirements)}
+        return self.node_class_group in AWS_DOMAINS or not domains.isdisjoint(AWS_DOMAINS)
 
     @cached_property
     def expires(self) -> float:

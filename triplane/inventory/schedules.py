@@ -1,4 +1,4 @@
-"""Cron schedules as Karpenter reads them: robfig/cron v3 ParseStandard, five fields or a word such as @daily, in UTC."""
+"""Cron schedules as Karpenter reads them (robfig/cron v3 ParseStandard): five fields or a word like @daily, in UTC."""
 
 import re
 
@@ -17,7 +17,7 @@ _PART = re.compile(r"(?:(\*|\?)|([0-9]{1,2}|[a-z]{3})(?:-([0-9]{1,2}|[a-z]{3}))?
 
 
 def is_schedule(written: str) -> bool:
-    """Whether the controller can read a schedule: `0 6 * * mon-fri` and `@daily` can, `0 0 6 * * *` and `@noon` cannot."""
+    """Whether the controller can read it: `0 6 * * mon-fri` and `@daily` it can, `0 0 6 * * *` and `@noon` not."""
     if written.startswith("@"):
         return written in _WORDS
     fields = written.lower().split()

@@ -1,11 +1,17 @@
-"""Judgements on how Karpenter may consolidate a GPU pool."""
+"""Judgements on when Karpenter may consolidate a GPU pool."""
 
 from triplane.documents import Path
 from triplane.inventory import NodePool
+from triplane.inventory.fields import duration
+from triplane.rules.parameters import written_duration
 from triplane.rules.rule import Context, Profile, Severity, rule
 from triplane.rules.verdicts import Edit, Verdicts, fail
 
 POLICY: Path = ("spec", "disruption", "consolidationPolicy")
+AFTER: Path = ("spec", "disruption", "consolidateAfter")
+# Work that finishes leaves nodes empty between two jobs only for minutes; but the first nodes of a gang wait empty for
+# its last one, and emptiness is validated once (kubernetes-sigs/karpenter#3185).
+_LEAST_FOR_JOBS = 15 * 60.0
 
 
 @rule(
@@ -48,3 +54,43 @@ def gpu_pool_consolidates_only_empty_nodes(pool: NodePool, context: Context) -> 
         default=pool.default_policy,
         edits=(Edit(POLICY, "WhenEmpty"),),
     )
+
+
+@rule(
+    "NP102",
+    "empty-gpu-node-waits-before-it-goes",
+    on=NodePool,
+    severity=Severity.ERROR,
+    profile=Profile.CORE,
+    parameters=("min_consolidate_after", "batch_label"),
+    fix="Write consolidateAfter: 1h, or longer; Never keeps idle nodes until they expire.",
+    versions="Up to Karpenter 1.14 a disruption block must have consolidateAfter; from 1.15 on 0s holds without it.",
+    sources=(
+        "https://karpenter.sh/docs/concepts/disruption/#consolidation",
+        "https://github.com/kubernetes-sigs/karpenter/issues/3185",
+        "https://github.com/kubernetes-sigs/karpenter/issues/1271",
+    ),
+)
+def empty_gpu_node_waits_before_it_goes(pool: NodePool, context: Context) -> Verdicts:
+    """An empty GPU node must not be taken away at once.
+
+    A scaler goes down and up again within minutes. A node that goes as soon as it is empty is bought a second time,
+    when there may be none to buy, and its model is loaded again: that costs more than the idle minutes. Emptiness is
+    also validated only once, so a node can go just as protected pods arrive on it (#3185); a long delay makes that
+    rare.
+
+    The parameter `min_consolidate_after` (1h) holds for serving. Pools for training or batch, which the label
+    triplane.dev/purpose or the parameter `batch_label` tells, need 15 minutes: enough for the last node of a gang.
+    """
+    if not pool.gpu or pool.static or pool.consolidation_policy != "WhenEmpty" or pool.consolidate_after == "Never":
+        return
+    floor = float(context.parameters.min_consolidate_after)
+    if pool.purpose == "training" or pool.waits(context.parameters.batch_label):
+        floor = min(floor, _LEAST_FOR_JOBS)
+    written = pool.consolidate_after
+    seconds = 0.0 if written is None else duration(written)
+    if seconds is not None and seconds < floor:
+        consequence = (
+            f"a node idle between two requests is deleted and bought again; at least {written_duration(floor)}"
+        )
+        yield fail(AFTER, written, consequence, default="0s")

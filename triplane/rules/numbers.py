@@ -5,6 +5,7 @@ A number is never used again. `triplane explain KP01` finds NP101.
 
 # Karpenter's shortlist was merged into the layers' own numbers: a row that said the same became that row.
 ALSO_KNOWN_AS: dict[str, str] = {
+    "NP103": "NP101",
     "KP01": "NP101",
     "KP02": "NP102",
     "KP03": "NP106",
@@ -57,5 +58,6 @@ ALSO_KNOWN_AS: dict[str, str] = {
 
 # Numbers that will never be a rule, and why.
 RETIRED: dict[str, str] = {
+    "NP103": "Balanced on a GPU pool: NP101 fails on it as on every policy but WhenEmpty, and says why",
     "KP28": "needs the state before the change: `triplane preview --diff` says when a change rolls every node",
 }
