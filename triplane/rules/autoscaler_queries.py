@@ -132,10 +132,10 @@ def scale_from_zero_has_a_signal_that_exists_at_zero(scaler: Scaler, context: Co
     """
     if scaler.kind not in (kinds.HPA, kinds.SCALED_OBJECT) or scaler.made_by or minimum(scaler) > 0:
         return
-    if any(not isinstance(signal, Signal) for signal in scaler.signals) and scaler.kind == kinds.HPA:
-        return
     read = list(names_read(scaler))
-    others = len(scaler.triggers) - len({signal.path[2] for signal, _ in read}) if scaler.keda else 0
+    # CPU and memory are read from running pods, too.
+    waking = [trigger for trigger in scaler.triggers if trigger.type not in ("cpu", "memory")]
+    others = len(waking) - len({signal.path[2] for signal, _ in read}) if scaler.keda else 0
     if others or not read:
         return  # a trigger on something else, such as a broker's queue or the clock, wakes it
     if all(names and all(from_serving_pods(name) for name in names) for _, names in read):
