@@ -39,7 +39,7 @@ SEEN = 10
 def used_now(w: World, slot: int, t: float) -> int:
     """Blocks in use at t, in the middle of a run too."""
     rep = w.replicas[slot]
-    if rep.mode == RUN and rep.start < t:
+    if rep.mode == RUN:
         return rep.used + blocks_needed(w, slot, steps_until(w, slot, t, rep.steps))
     return rep.used
 
