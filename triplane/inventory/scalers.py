@@ -5,7 +5,7 @@ VariantAutoscaling, and the scaling blocks inside KServe's InferenceService and 
 PodCliqueSet.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -147,8 +147,12 @@ class Scaler:
 
     @cached_property
     def triggers(self) -> tuple[Trigger, ...]:
-        """KEDA's triggers; empty for other kinds."""
-        return tuple(_triggers(self.spec.get("triggers"))) if self.keda else ()
+        """KEDA's triggers, also those inside an LLMInferenceService; empty for other kinds."""
+        if self.kind == kinds.LLM_INFERENCE_SERVICE:
+            lists: list[Path] = [(*block, "keda", "triggers") for block in _kserve_llm_blocks(self)]
+        else:
+            lists = [("spec", "triggers")] if self.keda else []
+        return tuple(trigger for path in lists for trigger in _triggers(self.resource.data, path))
 
     @cached_property
     def signals(self) -> tuple[Signal | ResourceSignal, ...]:
@@ -206,11 +210,11 @@ def _whole(value: Any) -> int | None:
     return int(amount) if amount is not None and amount == int(amount) else None
 
 
-def _triggers(written: Any) -> Iterator[Trigger]:
-    for index, entry in enumerate(sequence(written)):
+def _triggers(data: Mapping[str, Any], path: Path) -> Iterator[Trigger]:
+    for index, entry in enumerate(sequence(at(data, *path))):
         fields = mapping(entry)
         yield Trigger(
-            ("spec", "triggers", index),
+            (*path, index),
             text(fields.get("type")) or "",
             text(fields.get("name")) or "",
             text(fields.get("metricType")) or "",
@@ -310,15 +314,6 @@ def _kserve_signals(scaler: Scaler) -> Iterator[Signal | ResourceSignal]:
                         yield Signal((*path, index, source, "metric", "metricNames", position), Language.NAME, name)
 
 
-def _kserve_llm_signals(scaler: Scaler) -> Iterator[Signal | ResourceSignal]:
-    for block in (("spec", "scaling"), ("spec", "prefill", "scaling")):
-        path = (*block, "keda", "triggers")
-        for index, entry in enumerate(sequence(at(scaler.resource.data, *path))):
-            for key, language in _TRIGGER_TEXTS.get(text(at(entry, "type")) or "", ()):
-                if written := text(at(entry, "metadata", key)):
-                    yield Signal((*path, index, "metadata", key), language, written)
-
-
 def _aibrix_signals(scaler: Scaler) -> Iterator[Signal | ResourceSignal]:
     for index, entry in enumerate(sequence(scaler.spec.get("metricsSources"))):
         if name := text(at(entry, "targetMetric")):
@@ -341,7 +336,7 @@ _SIGNALS: dict[str, Callable[[Scaler], Iterator[Signal | ResourceSignal]]] = {
     kinds.SCALED_OBJECT: _keda_signals,
     kinds.SCALED_JOB: _keda_signals,
     kinds.INFERENCE_SERVICE: _kserve_signals,
-    kinds.LLM_INFERENCE_SERVICE: _kserve_llm_signals,
+    kinds.LLM_INFERENCE_SERVICE: _keda_signals,
     kinds.POD_AUTOSCALER: _aibrix_signals,
     kinds.POD_CLIQUE_SET: _grove_signals,
 }

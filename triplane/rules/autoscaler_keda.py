@@ -48,6 +48,8 @@ def bounds_stand_where_they_are_read(scaler: Scaler, context: Context) -> Verdic
 
 def _move(scaler: Scaler, wrong: Path, found: object, right: Path, consequence: str) -> Verdict:
     amount = quantity(found)
+    if scaler.kind == kinds.LLM_INFERENCE_SERVICE:
+        return fail(wrong, found, consequence)
     movable = amount is not None and amount.is_integer() and at(scaler.resource.data, *right) is None
     edits = (Edit(wrong, remove=True), Edit(right, int(amount or 0))) if movable else ()
     return fail(wrong, found, consequence, fix=f"Write spec.{right[-1]} instead.", edits=edits)

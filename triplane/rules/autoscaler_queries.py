@@ -95,8 +95,6 @@ def missing_series_is_not_read_as_zero_load(scaler: Scaler, context: Context) ->
     A fallback does not help by itself, although one might think so: it counts errors, and an empty answer read as 0 is
     none. With "false" the error makes the HPA hold the count, and the fallback can act.
     """
-    if not scaler.keda:
-        return
     for trigger in scaler.triggers:
         if trigger.type != "prometheus" or (trigger.says("ignoreNullValues") or "true").lower() in _FALSE:
             continue
