@@ -168,7 +168,7 @@ def scalers_together_fit_the_pools(inventory: Inventory, context: Context) -> Ve
         replicas, scaler = scaling.maximum(workload)
         if scaler is not None:
             return replicas
-        gives_way = workload.finishes or workload.has_label(parameters.batch_label)
+        gives_way = workload.has_label(parameters.batch_label)
         gives_way = gives_way or (bool(queue_of(workload)) and queueing.preemptible(workload))
         return replicas if workload.scaled_by_replicas and not gives_way else 0
 
