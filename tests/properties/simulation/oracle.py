@@ -274,11 +274,17 @@ class World:
             if deadline is not None:
                 events.append((deadline[0], 2, "expire"))
             t, _, what = min(events, default=(math.inf, 0, ""))
-            x = min(self.replicas, key=lambda x: (x.border, x.role != "prefill"), default=None)
+            # An idle replica's border is the arrival that wakes it: others of that instant still join its first step.
+            x = min(
+                self.replicas,
+                key=lambda x: (x.border + 2 * TIE * (x.chosen is None), x.role != "prefill"),
+                default=None,
+            )
             # Hand-offs of one instant go on in order of their numbers, whichever prefill replica they come from.
             handed_over = what == "due" and first.status in ("transfer", "timed out") and first.in_transfer
             same_instant = handed_over and x is not None and x.role == "prefill" and x.border <= t
-            if x is not None and (x.border + TIE < min(t, until) or same_instant):
+            idle = 2 * TIE * (x is not None and x.chosen is None)
+            if x is not None and (x.border + idle + TIE < min(t, until) or same_instant):
                 self.step(x)
                 continue
             if t >= until:
