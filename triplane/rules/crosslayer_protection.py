@@ -11,8 +11,9 @@ from triplane.inventory.queues import PARTITION_LABEL, Queue, QueueTree, Schedul
 from triplane.inventory.scaling import Scaling
 from triplane.inventory.volumes import zones_of_volumes
 from triplane.inventory.workloads import Workload
-from triplane.rules.parameters import Duration, Parameters
+from triplane.rules.parameters import Duration
 from triplane.rules.rule import Context, Profile, Severity, rule
+from triplane.rules.serving import is_under_slo
 from triplane.rules.verdicts import Verdicts, fail
 
 KAI = "https://github.com/kai-scheduler/KAI-Scheduler"
@@ -26,15 +27,6 @@ def _window(scaler: Scaler, direction: str) -> float:
     """Seconds for which a scaler looks back before it follows its signal."""
     written = number(at(scaler.resource.data, *scaler.behavior_path, direction, "stabilizationWindowSeconds"))
     return written if written is not None else SCALE_DOWN_WINDOW if direction == "scaleDown" else 0.0
-
-
-def _serves(workload: Workload, context: Context) -> bool:
-    """Whether it serves under an SLO: the parameter lists it, or it is a scaled role of a model."""
-    if Parameters.lists(context.parameters.slo, workload.resource):
-        return True
-    scaled = context.inventory.relation(Scaling).scalers_of(workload.resource)
-    batch = workload.has_label(context.parameters.batch_label)
-    return bool(workload.serving_role and scaled and workload.uses_gpu and not batch)
 
 
 @rule(
@@ -132,7 +124,7 @@ def scaled_role_is_not_taken_away(workload: Workload, context: Context) -> Verdi
     batch label. Overflow that may be taken says so: by the label kai.scheduler/preemptibility, or by landing on pools
     that carry `spot_allowed_label`.
     """
-    if not _serves(workload, context):
+    if not is_under_slo(workload, context):
         return
     queueing = context.inventory.relation(Queueing)
     if queue_of(workload) and workload.label(PREEMPTIBILITY) != "preemptible" and queueing.preemptible(workload):
@@ -266,7 +258,7 @@ def replicas_arrive_within_the_burst_budget(scaler: Scaler, context: Context) ->
     """
     parameters, inventory = context.parameters, context.inventory
     workload = inventory.relation(Scaling).target_workload(scaler)
-    if not parameters.burst_budget or workload is None or not _serves(workload, context):
+    if not parameters.burst_budget or workload is None or not is_under_slo(workload, context):
         return
     window = _window(scaler, "scaleUp")
     reclaim = inventory.relation(_longest_reclaim) if queue_of(workload) else 0.0
