@@ -193,6 +193,17 @@ class NodePool:
             allowed = allowed & values if requirement.operator == "In" else allowed - values
         return allowed
 
+    @property
+    def only_reserved(self) -> bool:
+        """Whether it launches into reservations and nothing else."""
+        return self.capacity_types == frozenset(("reserved",))
+
+    @property
+    def capacity_type_path(self) -> Path:
+        """Where its capacity types stand, or should stand."""
+        stated = self.required(CAPACITY_TYPE)
+        return (*stated[0].path, "values") if stated else REQUIREMENTS
+
     @cached_property
     def zones(self) -> tuple[str, ...]:
         """The zones it lists; empty where it leaves them open."""

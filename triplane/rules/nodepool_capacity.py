@@ -1,6 +1,5 @@
 """Judgements on what a pool may launch: capacity types, types and zones, and pools that compete."""
 
-from triplane.documents import Path
 from triplane.inventory import NodePool
 from triplane.inventory.capacity import instance_types_of
 from triplane.inventory.nodepools import CAPACITY_TYPE, CAPACITY_TYPES, INSTANCE_TYPE, REQUIREMENTS
@@ -12,19 +11,13 @@ from triplane.rules.verdicts import Verdicts, fail
 _NODEPOOLS = "https://karpenter.sh/docs/concepts/nodepools/#capacity-type"
 
 
-def capacity_type_path(pool: NodePool) -> Path:
-    """Where the capacity types of a pool stand, or should stand."""
-    stated = pool.required(CAPACITY_TYPE)
-    return (*stated[0].path, "values") if stated else REQUIREMENTS
-
-
 @rule(
     "NP112",
     "gpu-pool-states-its-capacity-type",
     on=NodePool,
     severity=Severity.ERROR,
     profile=Profile.CORE,
-    fix="State it: {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}; also reserved, if you have it.",
+    fix="Write it: {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}; also reserved, if you can.",
     sources=(_NODEPOOLS, "https://github.com/aws/karpenter-provider-aws/issues/8255"),
 )
 def gpu_pool_states_its_capacity_type(pool: NodePool, context: Context) -> Verdicts:
@@ -77,7 +70,7 @@ def serving_and_gang_pools_do_not_use_spot(pool: NodePool, context: Context) -> 
     if gang or pool.purpose == "serving":
         consequence = "one lost node ends the whole gang" if gang else "replicas end before others can start"
         found = ", ".join(sorted(pool.capacity_types or ()))
-        yield fail(capacity_type_path(pool), found, f"two minutes' notice, and {consequence}", related=related)
+        yield fail(pool.capacity_type_path, found, f"two minutes' notice, and {consequence}", related=related)
 
 
 @rule(

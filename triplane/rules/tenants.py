@@ -1,6 +1,7 @@
 """Questions that several judgements ask about the pods of a pool."""
 
 from triplane.inventory import NodePool, Resource
+from triplane.inventory.fabric import EFA
 from triplane.inventory.fields import duration, number, text
 from triplane.inventory.gangs import gang_of
 from triplane.inventory.tenants import Tenants
@@ -31,6 +32,12 @@ def patient_on(pool: NodePool, seconds: float, context: Context) -> Resource | N
     return found[0].resource if found else None
 
 
+def efa_user_on(pool: NodePool, context: Context) -> Resource | None:
+    """A workload on the pool whose pods ask for EFA adapters."""
+    found = context.inventory.relation(Tenants).first(pool, _asks_for_efa)
+    return found[0].resource if found else None
+
+
 def trains(pool: NodePool, context: Context) -> tuple[bool, tuple[Resource, ...]]:
     """Whether losing one node of the pool ends the work of others: a training pool, or one that a gang can land on."""
     if pool.purpose == "training":
@@ -52,6 +59,10 @@ def _is_gang(workload: Workload, template: PodTemplate, listed: tuple[str, ...])
 def _is_protected(workload: Workload, template: PodTemplate) -> bool:
     written = text(template.annotations.get(DO_NOT_DISRUPT))
     return written == "true" or bool(duration(written))
+
+
+def _asks_for_efa(workload: Workload, template: PodTemplate) -> bool:
+    return bool(template.requested(EFA))
 
 
 def _ends_within(workload: Workload, template: PodTemplate, seconds: float) -> bool:
