@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from triplane.program import Recording
     from triplane.program.written import Written
     from triplane.rules import Finding, Report
+    from triplane.rules.parameters import Parameters
     from triplane.settings import StackSettings
+    from triplane.settings.models import ReplicaRange
     from triplane.settings.source import Source
 
 FOLDER = click.Path(file_okay=False, path_type=Path)
@@ -54,7 +56,7 @@ def preview(
     config, secrets = stack_config(project, source)
     before = read_written(against) if against else None
     recording = run_program(project.program, project=project.name, stack=stack, config=config, secrets=secrets)
-    report = _judged(recording, settings)
+    report = _judged(recording, stack, settings)
 
     _show_resources(stack, settings, fleet, recording)
     _show_contracts(settings)
@@ -84,14 +86,47 @@ def _wrapped(text: str, following: str) -> None:
     click.echo(textwrap.fill(text, 80, subsequent_indent=following, break_on_hyphens=False, break_long_words=False))
 
 
-def _judged(recording: "Recording", settings: "StackSettings") -> "Report":
+def _judged(recording: "Recording", stack: str, settings: "StackSettings") -> "Report":
     from triplane.inventory import Inventory
     from triplane.program.inventoried import inventory_resources
     from triplane.rules import Config, Profile, judge
 
-    profile = Profile[settings.policy.profile.upper()]
-    return judge(Inventory(inventory_resources(recording)), Config(profile=profile))
+    config = Config(profile=Profile[settings.policy.profile.upper()], parameters=_facts(stack, settings))
+    return judge(Inventory(inventory_resources(recording)), config)
 
+
+def _facts(stack: str, settings: "StackSettings") -> "Parameters":
+    """What the stack file says and its objects do not. One cold start stands for all models: the shortest, since each
+    model's own windows are derived from its own."""
+    from dataclasses import replace
+
+    from triplane.manifests.labels import role_name
+    from triplane.manifests.workloads import scale_target
+    from triplane.rules.parameters import Duration, Parameters
+
+    platform, models = settings.platform, settings.models
+    roles = [(name, model, role) for name, model in models.items() for role in model.roles]
+    elsewhere = [scale_target(*each) for each in roles if each[1].roles[each[2]].workload is None]
+    fixed = [role_name(name, role) for name, model, role in roles if _is_fixed(model.roles[role].replicas)]
+    engines = {model.engine.version for model in models.values() if model.engine.name == "vllm"}
+    facts = Parameters(
+        karpenter=platform.karpenter.version,
+        keda=platform.keda.version,
+        kai=platform.kai.version,
+        kubernetes=settings.cluster.kubernetes,
+        vllm_version=engines.pop() if len(engines) == 1 else "",
+        karpenter_gates=tuple(sorted(platform.karpenter.gates)),
+        pinned=tuple(f"*/{name}" for name in fixed),
+        external=tuple(f"{target['kind']}/{target['name']}" for target in elsewhere),
+        environment=stack,
+    )
+    if not models:
+        return facts
+    return replace(facts, cold_start=Duration(min(model.cold_start.total_seconds() for model in models.values())))
+
+
+def _is_fixed(replicas: "ReplicaRange") -> bool:
+    return replicas.min == replicas.max
 
 def _show_resources(stack: str, settings: "StackSettings", fleet: "FleetManifests", recording: "Recording") -> None:
     from triplane.manifests.identity import identify
