@@ -39,6 +39,8 @@ _FILLED_KEYS = frozenset(
         "beta.kubernetes.io/instance-type",
     )
 )
+# In such a domain, yet only on nodes of managed node groups.
+_OTHER_NODES_KEYS = frozenset(("eks.amazonaws.com/nodegroup", "eks.amazonaws.com/nodegroup-image"))
 # Keys that agents on the node write after it has joined (GPU feature discovery and the like). Karpenter cannot match
 # them before the node exists; a node that is there for another reason may have them.
 _AGENT_DOMAINS = ("nvidia.com", "feature.node.kubernetes.io", "amd.com")
@@ -201,6 +203,8 @@ def admits(pool: NodePool, key: str, operator: str, values: tuple[str, ...]) -> 
     if key in pool.labels:
         return satisfies(pool.labels[key], operator, values)
     constraints = pool.required(key)
+    if not constraints and key in _OTHER_NODES_KEYS:
+        return operator in ("NotIn", "DoesNotExist")
     if not constraints:
         if _filled(key):
             return operator != "DoesNotExist"

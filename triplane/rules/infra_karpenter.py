@@ -161,8 +161,8 @@ def karpenter_does_not_run_on_its_own_nodes(inventory: Inventory, context: Conte
             controls = any("karpenter/controller" in container.image for container in template.containers)
             if controls and (pool := _first_pool(inventory, template)) is not None:
                 path = (*template.path, "affinity")
-                found = template.spec.get("affinity")
-                yield fail(path, found, _OWN_NODE.format(pool), related=(pool,), on=workload.resource)
+                written = template.spec.get("affinity")
+                yield fail(path, written, _OWN_NODE.format(pool), related=(pool,), on=workload.resource)
 
 
 def _workload(resource: Resource) -> Workload:
