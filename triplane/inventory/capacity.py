@@ -70,6 +70,10 @@ def node_sizes(pool: NodePool, table: InstanceTable) -> tuple[int, ...]:
     return tuple(sorted(size for size in sizes if size > 0))
 
 
+def _named_types(pool: NodePool) -> set[str]:
+    return {value for r in pool.required(INSTANCE_TYPE) if r.operator == "In" for value in r.values}
+
+
 @cache
 def _gpus_of_types() -> dict[str, int]:
     return {kind.name: kind.gpu_count for kind in catalog.every_instance_type()}
@@ -212,6 +216,7 @@ class Landing:
         self._gpus: dict[Destination, float] = {}
         self._pods: dict[tuple[Destination, float], float] = {}
         self._sizes: dict[Destination, frozenset[int]] = {}
+        self._types: dict[Destination, frozenset[catalog.InstanceType] | None] = {}
         for workload in inventory.views(Workload):
             for template in () if workload.made_by else workload.templates:
                 if template.gpus and (destination := self.of(template)) is not None:
@@ -266,6 +271,17 @@ class Landing:
             found = frozenset(size for pool in place.pools for size in self.room(pool, table).sizes)
             self._sizes[place] = found
         return found
+
+    def types(self, place: Destination) -> frozenset[catalog.InstanceType] | None:
+        """The instance types that the pools of a destination may launch; None where one is not in the catalogue."""
+        if place not in self._types:
+            allowed = [instance_types_of(pool) for pool in place.pools]
+            known = all(
+                types and _named_types(pool) <= {kind.name for kind in types}
+                for pool, types in zip(place.pools, allowed, strict=True)
+            )
+            self._types[place] = frozenset(kind for types in allowed for kind in types) if known else None
+        return self._types[place]
 
     def together(self) -> Iterator[list[Destination]]:
         """Destinations that share pools, directly or through others: what one of them takes, another may lack."""
