@@ -1,6 +1,5 @@
 """Pods that talk across nodes: what a destination's nodes can do for them, and whether they stay close together."""
 
-from triplane.inventory import kinds
 from triplane.inventory.capacity import Destination, instance_types_of, node_sizes
 from triplane.inventory.fields import at, sequence
 from triplane.inventory.inventory import Inventory
@@ -30,17 +29,24 @@ class Fabric:
         if found is None:
             sizes = [node_sizes(pool, {}) for pool in place.pools]
             types = [instance_types_of(pool) if pool.on_aws else () for pool in place.pools]
-            everywhere = all(kinds and all(kind.efa for kind in kinds) for kinds in types)
+            everywhere = all(allowed and all(kind.efa for kind in allowed) for allowed in types)
             together = tuple(sorted({size for each in sizes for size in each})) if all(sizes) else ()
             found = self._known[place] = everywhere, together
         return found
 
 
 def stays_close(workload: Workload, template: PodTemplate) -> bool:
-    """Whether something asks that the pods stay in one domain: KAI's topology, pod affinity, or LWS exclusivity."""
+    """Whether something asks that the pods stay near one another, be it only as a preference."""
+    return bool(workload.annotation("kai.scheduler/topology-preferred-placement")) or stays_in_one_domain(
+        workload, template
+    )
+
+
+def stays_in_one_domain(workload: Workload, template: PodTemplate) -> bool:
+    """Whether something demands that the pods stay in one domain: KAI's topology, pod affinity, or LWS exclusivity."""
     affinity = at(template.spec, "affinity", "podAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
     return bool(
-        workload.annotation("kai.scheduler/topology")
+        workload.annotation("kai.scheduler/topology-required-placement")
         or workload.annotation("leaderworkerset.sigs.k8s.io/exclusive-topology")
         or sequence(affinity)
     )
@@ -52,11 +58,3 @@ def names_its_zone(template: PodTemplate) -> bool:
         any(key == ZONE and operator == "In" and len(values) == 1 for key, operator, values in terms)
         for terms in node_requirements(template)
     )
-
-
-class PlacementGroups:
-    """Cluster placement groups of a Pulumi program, by name. Use `inventory.relation(PlacementGroups)`."""
-
-    def __init__(self, inventory: Inventory) -> None:
-        groups = inventory.of_kind(kinds.PLACEMENT_GROUP)
-        self.cluster = frozenset(group.name for group in groups if at(group.data, "spec", "strategy") == "cluster")

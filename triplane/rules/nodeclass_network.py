@@ -4,7 +4,7 @@ from triplane import catalog
 from triplane.documents import Path
 from triplane.inventory import NodePool
 from triplane.inventory.capacity import Landing, node_sizes
-from triplane.inventory.fabric import EFA, Fabric, names_its_zone, stays_close
+from triplane.inventory.fabric import EFA, Fabric, names_its_zone, stays_close, stays_in_one_domain
 from triplane.inventory.kinds import EC2_NODE_CLASS
 from triplane.inventory.nodeclasses import NodeClass, NodeClasses
 from triplane.inventory.nodepools import REQUIREMENTS, ZONE
@@ -152,6 +152,6 @@ def _needs_one_zone(workload: Workload, template: PodTemplate, sizes: tuple[int,
     return (
         bool(template.requested(EFA))
         and spans_nodes(workload, template, sizes, listed)
-        and not stays_close(workload, template)
+        and not stays_in_one_domain(workload, template)
         and not names_its_zone(template)
     )
