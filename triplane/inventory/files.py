@@ -8,6 +8,7 @@ from functools import lru_cache
 from pathlib import Path as FilePath
 
 from triplane.documents import Document, DocumentError, Path, Position, decode, read_documents
+from triplane.inventory.comments import Comment, comments_of
 from triplane.inventory.resource import Resource
 from triplane.inventory.sources import resources_of
 
@@ -36,6 +37,7 @@ class Sources:
     """What reading found. `others` counts documents that are no Kubernetes objects at all (values files, workflows)."""
 
     resources: list[Resource] = field(default_factory=list)
+    comments: list[Comment] = field(default_factory=list)
     not_read: list[NotRead] = field(default_factory=list)
     files: int = 0
     others: int = 0
@@ -112,12 +114,15 @@ class Sources:
             self.not_read.append(NotRead(error.position, error.message))
 
     def _take(self, text: str, file: str) -> None:
+        starts: list[int] = []
         try:
             for index, document in enumerate(read_documents(text, file)):
+                starts.append(document.start.line)
                 for resource in resources_of(document.value, file, index):
                     self._keep(resource)
         except DocumentError as error:
             self.not_read.append(NotRead(error.position, error.message))
+        self.comments.extend(comments_of(text, file, starts))
 
     def _keep(self, resource: Resource) -> None:
         if resource.kind_name and resource.api_version:

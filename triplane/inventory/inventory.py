@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar, Protocol, TypeVar
 
+from triplane.inventory.comments import Comment
 from triplane.inventory.resource import Resource
 
 
@@ -19,8 +20,9 @@ Relation = TypeVar("Relation")
 class Inventory:
     """Objects by kind, name and namespace. Built once; relations are worked out when they are asked for."""
 
-    def __init__(self, resources: Iterable[Resource]) -> None:
+    def __init__(self, resources: Iterable[Resource], comments: Iterable[Comment] = ()) -> None:
         self.resources: tuple[Resource, ...] = tuple(resources)
+        self.comments: tuple[Comment, ...] = tuple(comments)
         self._by_kind: dict[str, list[Resource]] = {}
         self._by_name: dict[tuple[str, str, str], Resource] = {}
         self._relations: dict[Any, Any] = {}

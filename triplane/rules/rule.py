@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeVar
 
 from triplane.inventory import Inventory
 from triplane.rules.parameters import Parameters
+from triplane.rules.suppressions import Ledger
 from triplane.rules.verdicts import Verdicts
 
 
@@ -72,6 +73,8 @@ class Context:
 
     inventory: Inventory
     parameters: Parameters
+    ledger: Ledger = field(default_factory=Ledger)
+    """The suppressions of the run, for the rules about suppressions."""
 
 
 Judge = Callable[[Any, Context], Verdicts]
@@ -96,6 +99,8 @@ class Rule:
     autofix: bool
     versions: str
     judge: Judge = field(repr=False)
+    about_suppressions: bool = False
+    """Whether it judges the run's suppressions: after all others, and nothing suppresses it."""
 
     @property
     def layer(self) -> Layer:
@@ -128,6 +133,7 @@ def rule(
     parameters: tuple[str, ...] = (),
     autofix: bool = False,
     versions: str = "",
+    about_suppressions: bool = False,
 ) -> Callable[[J], J]:
     """Makes a generator function a rule. Its docstring is the rule's text: first line the title, the rest the why.
 
@@ -150,7 +156,7 @@ def rule(
             raise ValueError(f"rule {id} reads parameters that do not exist: {', '.join(sorted(strange))}")
         _RULES[id] = Rule(
             id, slug, severity, profile, scope, on, title.strip().rstrip("."), why.strip(), fix, sources, parameters,
-            autofix, versions, judge,
+            autofix, versions, judge, about_suppressions,
         )  # fmt: skip
         return judge
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from triplane.documents import Path, render_path
+from triplane.documents import Path, Position, render_path
 from triplane.inventory import Resource, Unknown
 
 Kind = Literal["fail", "unknown"]
@@ -24,7 +24,8 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One verdict on one object. `resource` is set where the finding belongs to another object than the one judged."""
+    """One verdict on one object. `resource` is set where the finding belongs to another object than the one judged,
+    `place` where it belongs to a place that no path of an object leads to."""
 
     kind: Kind
     path: Path
@@ -34,12 +35,14 @@ class Verdict:
     edits: tuple[Edit, ...] = ()
     related: tuple[Resource, ...] = ()
     resource: Resource | None = None
+    place: Position | None = None
 
     @property
     def message(self) -> str:
         """`spec.a.b is x: what follows from it`; for unknown, `spec.a.b: what is missing`."""
         said = f" {self.found}" if self.found else ""
-        return f"{render_path(self.path)}{said}: {self.consequence}"
+        about = f"{render_path(self.path)}{said}"
+        return f"{about}: {self.consequence}" if about else self.consequence
 
 
 Verdicts = Iterator[Verdict]
@@ -55,13 +58,14 @@ def fail(
     edits: tuple[Edit, ...] = (),
     related: tuple[Resource, ...] = (),
     on: Resource | None = None,
+    place: Position | None = None,
 ) -> Verdict:
     """The object is wrong at `path`, where `found` stands (None: nothing does, so `default` holds).
 
     `consequence` is one line of what will happen. `fix` replaces the rule's general fix where this object allows a more
     exact one; `edits` are given only where exactly one value is safe.
     """
-    return Verdict("fail", path, described(found, default), consequence, fix, edits, related, on)
+    return Verdict("fail", path, described(found, default), consequence, fix, edits, related, on, place)
 
 
 def unknown(path: Path, why: str, *, related: tuple[Resource, ...] = ()) -> Verdict:
