@@ -8,6 +8,7 @@ import functools
 import hashlib
 import importlib
 import importlib.util
+import logging
 import os
 import sys
 import types
@@ -22,6 +23,9 @@ MODULES = ("lists", "heaps", "gaps", "prefix", "blocks", "timing", "steps", "eve
 
 COMPILE_FROM = 200_000
 """Requests from which on the compiled kernel pays for itself."""
+
+
+LOG = logging.getLogger(__name__)
 
 
 def numba_available() -> bool:
@@ -50,8 +54,11 @@ def functions(compiled: bool) -> types.SimpleNamespace:
 
     importlib.import_module("triplane.simulation.kernel.native")
     folder = cache_folder()
-    folder.mkdir(parents=True, exist_ok=True)
-    before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(folder)
+    kept = _writable(folder)
+    if not (kept and any(folder.rglob("*.nbc"))):
+        where = f"kept in {folder}" if kept else f"not kept: {folder} cannot be written"
+        LOG.warning("compiling the simulation kernel for this machine: about 20 seconds, once (%s)", where)
+    before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(folder) if kept else ""
     try:
         built: dict[str, Any] = {}
         for module in modules:
@@ -59,10 +66,18 @@ def functions(compiled: bool) -> types.SimpleNamespace:
             for name, function in own_functions(module):
                 copy = types.FunctionType(function.__code__, names, name)
                 copy.__module__ = module.__name__
-                built[name] = names[name] = numba.njit(cache=True)(copy)
+                built[name] = names[name] = numba.njit(cache=kept)(copy)
     finally:
         numba.config.CACHE_DIR = before
     return types.SimpleNamespace(**built)
+
+
+def _writable(folder: Path) -> bool:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return False
+    return os.access(folder, os.W_OK)
 
 
 def own_functions(module: types.ModuleType) -> list[tuple[str, Callable[..., Any]]]:

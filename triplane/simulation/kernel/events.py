@@ -14,6 +14,7 @@ from triplane.simulation.kernel.state import (
     DECODE,
     GONE,
     IDLE,
+    LEAST_LOADED,
     LOST,
     PREFILL,
     QUEUE_AND_KV,
@@ -51,38 +52,59 @@ def choose(w: World, pool: int, r: int, t: float) -> int:
     if p.skew > 0.0 and w.draw[r] < p.skew:
         return w.members[base]
     best = p.turn % p.members
-    if p.policy == ROUND_ROBIN:
-        p.turn = best + 1
-        return w.members[base + best]
-    begin = best
+    if p.policy == LEAST_LOADED:
+        best = least_loaded(w, base, p.members, best)
+    elif p.policy == QUEUE_AND_KV:
+        best = best_scored(w, base, p.members, best, t)
+    p.turn = best + 1
+    return w.members[base + best]
+
+
+def least_loaded(w: World, base: int, members: int, begin: int) -> int:
+    """The member with the fewest requests, waiting and running."""
+    replicas, slots = w.replicas, w.members
+    best = begin
+    least = replicas[slots[base + begin]].load
+    for i in range(begin + 1, members):
+        load = replicas[slots[base + i]].load
+        if load < least:
+            least = load
+            best = i
+    for i in range(begin):
+        load = replicas[slots[base + i]].load
+        if load < least:
+            least = load
+            best = i
+    return best
+
+
+def best_scored(w: World, base: int, members: int, begin: int, t: float) -> int:
+    """The member with the best sum of two scores of an endpoint picker: short queue among its peers, and free KV."""
     shortest = 1 << 60
     longest = 0
-    if p.policy == QUEUE_AND_KV:
-        for i in range(p.members):
-            waiting = w.replicas[w.members[base + i]].waiting
-            shortest = min(shortest, waiting)
-            longest = max(longest, waiting)
+    for i in range(members):
+        waiting = w.replicas[w.members[base + i]].waiting
+        shortest = min(shortest, waiting)
+        longest = max(longest, waiting)
+    best = begin
     top = -math.inf
-    for k in range(p.members):
+    for k in range(members):
         i = begin + k
-        if i >= p.members:
-            i -= p.members
+        if i >= members:
+            i -= members
         rep = w.replicas[w.members[base + i]]
-        if p.policy == QUEUE_AND_KV:
-            score = 1.0 - used_now(w, w.members[base + i], t) / w.engines[rep.role].blocks
-            score += (longest - rep.waiting) / (longest - shortest) if longest > shortest else 1.0
-        else:
-            score = -float(rep.load)
+        score = 1.0 - used_now(w, w.members[base + i], t) / w.engines[rep.role].blocks
+        score += (longest - rep.waiting) / (longest - shortest) if longest > shortest else 1.0
         if score > top:
             top = score
             best = i
-    p.turn = best + 1
-    return w.members[base + best]
+    return best
 
 
 def interrupt(w: World, slot: int, t: float) -> None:
     """End a run of decodes at its first border from t on: its queue has changed."""
     rep = w.replicas[slot]
+    rep.more = 0
     if rep.mode == RUN and rep.next > t:
         steps = steps_until(w, slot, t, rep.steps)
         if steps < rep.steps:
@@ -228,11 +250,11 @@ def arrive(w: World, t: float) -> None:
 
 def work_off(w: World, t: float, role: int) -> None:
     """Bring all replicas, or those of one role, up to t."""
-    c = w.client[0]
+    replicas, alive = w.replicas, w.alive
     limit = t - TIE
-    for i in range(c.alive):
-        slot = w.alive[i]
-        rep = w.replicas[slot]
+    for i in range(w.client[0].alive):
+        slot = alive[i]
+        rep = replicas[slot]
         if rep.next < limit and (role < 0 or rep.role == role):
             proceed(w, slot, t)
 
@@ -322,6 +344,7 @@ def kill(w: World, slot: int, t: float) -> None:
             rep.next = run_end(w, slot, steps)
             commit(w, slot)
     rep.mode = GONE
+    rep.more = 0
     rep.next = math.inf
     for which in (running_list(slot), waiting_list(slot)):
         r = w.ends[2 * which]

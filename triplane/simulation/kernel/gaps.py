@@ -41,13 +41,28 @@ def add_gaps(w: World, first: float, growth: float, steps: int, count: int, tota
     c = w.client[0]
     c.itl_count += steps * count
     c.itl_sum += total * count
+    itl = w.itl
     low = gap_bin(first)
     high = gap_bin(first + growth * (steps - 1))
+    if low == high:
+        itl[low] += steps * count
+        return
+    octave = low - low % GAP_CUTS
+    if steps < high - low and high < octave + GAP_CUTS:  # fewer steps than bins, in one octave: a step at a time
+        edge = gap_edge(octave)
+        scale = GAP_CUTS / edge
+        for i in range(steps):
+            itl[octave + int((first + growth * i - edge) * scale)] += count
+        return
     done = 0
     while low < high:
-        upto = math.ceil((gap_edge(low + 1) - first) / growth)
-        upto = max(done, min(upto, steps))
-        w.itl[low] += (upto - done) * count
-        done = upto
-        low += 1
-    w.itl[high] += (steps - done) * count
+        edge = gap_edge(low + 1)
+        width = gap_edge(low + 2) - edge  # of every bin up to the next power of two
+        for _ in range(min(high - low, GAP_CUTS - 1 - low % GAP_CUTS) or 1):
+            upto = min(math.ceil((edge - first) / growth), steps)
+            if upto > done:
+                itl[low] += (upto - done) * count
+                done = upto
+            low += 1
+            edge += width
+    itl[high] += (steps - done) * count

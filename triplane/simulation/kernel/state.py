@@ -71,6 +71,7 @@ class Replica:
     role: int = 0
     mode: int = GONE
     steps: int = 0
+    more: int = 0
     step: int = 0
     running: int = 0
     decoding: int = 0

@@ -314,9 +314,14 @@ def plan(w: World, slot: int) -> None:
         steps = steps_that_fit(w, slot, e.blocks - rep.used, limit)
         if steps > 0:
             rep.mode = RUN
-            rep.steps = steps
-            if e.timing != DYNOSIM:
+            if e.timing == DYNOSIM:
+                used = rep.used + blocks_needed(w, slot, 1)
+                rep.first_step = dynosim_decode(w, slot, rep.decoding, rep.lengths, used)
+                rep.more = steps - 1
+                steps = 1
+            else:
                 rep.first_step = decode_time(w, slot, rep.decoding, rep.lengths)
+            rep.steps = steps
             rep.next = run_end(w, slot, steps)
             return
     plan_step(w, slot)
@@ -343,10 +348,7 @@ def commit(w: World, slot: int) -> None:
     rep.busy += t - rep.start
     if rep.mode == RUN:
         k, sequences = rep.steps, rep.decoding
-        if e.timing == DYNOSIM:
-            count_dynosim_gaps(w, slot)
-        else:
-            add_gaps(w, rep.first_step, e.decode_token * sequences, k, sequences, t - rep.start)
+        add_gaps(w, rep.first_step, e.decode_token * sequences, k, sequences, t - rep.start)
         take(w, slot, blocks_needed(w, slot, k))
         rep.step += k
         rep.lengths += sequences * k
@@ -367,23 +369,36 @@ def commit(w: World, slot: int) -> None:
         r = after
 
 
-def count_dynosim_gaps(w: World, slot: int) -> None:
-    """Gaps of a run, step by step."""
+def cruise(w: World, slot: int, t: float) -> None:
+    """Go on with a run of DynoSim's decode steps, one by one, up to the step in which t lies."""
     rep = w.replicas[slot]
     size = w.engines[rep.role].block_size
-    at = -rep.step % size
-    used, lengths = rep.used, rep.lengths
-    for _ in range(rep.steps):
-        used += w.phases[slot * size + at]
-        at = at - 1 if at > 0 else size - 1
-        add_gap(w, dynosim_decode(w, slot, rep.decoding, lengths, used), rep.decoding)
-        lengths += rep.decoding
+    base, sequences, begin = slot * size, rep.decoding, rep.start
+    used, lengths = rep.used + blocks_needed(w, slot, 1), rep.lengths
+    done = 0
+    while rep.more > 0 and rep.next + TIE < t:
+        add_gap(w, rep.first_step, sequences)
+        done += 1
+        lengths += sequences
+        used += w.phases[base + -(rep.step + done) % size]
+        rep.start = rep.next
+        rep.first_step = dynosim_decode(w, slot, sequences, lengths, used)
+        rep.next = rep.start + rep.first_step
+        rep.more -= 1
+    take(w, slot, blocks_needed(w, slot, done))
+    rep.step += done
+    rep.lengths = lengths
+    rep.generated += sequences * done
+    rep.busy += rep.start - begin
 
 
 def proceed(w: World, slot: int, t: float) -> None:
     """Work off every border that no request arriving at t or later can join."""
     rep = w.replicas[slot]
     while rep.next + TIE < t:
+        if rep.more > 0:
+            cruise(w, slot, t)
+            continue
         if rep.mode != IDLE:
             commit(w, slot)
         plan(w, slot)

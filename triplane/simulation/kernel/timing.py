@@ -6,12 +6,12 @@ sequence and c a KV token; the base is paid once. Pure decode of B sequences wit
 grows by c B a step: k steps take k d0 + c B k (k - 1) / 2.
 
 DynoSim: prefill and decode one after the other, KV counted in whole blocks, B implied by K over a rounded mean length,
-at least 1 ms, each rounded to a nanosecond. Not linear, so its runs are summed step by step.
+at least 1 ms, each rounded to a nanosecond. Not linear, so its runs are gone through step by step.
 """
 
 import math
 
-from triplane.simulation.kernel.state import DYNOSIM, TIE, World
+from triplane.simulation.kernel.state import TIE, World
 
 
 def blocks_needed(w: World, slot: int, steps: int) -> int:
@@ -75,37 +75,17 @@ def run_end(w: World, slot: int, steps: int) -> float:
     """When a run of so many decode steps from `start` ends."""
     rep = w.replicas[slot]
     e = w.engines[rep.role]
-    if e.timing != DYNOSIM:
-        k = float(steps)
-        growth = e.decode_token * rep.decoding
-        return rep.start + (k * rep.first_step + growth * (k * (k - 1.0) / 2.0))
-    size, base = e.block_size, slot * e.block_size
-    at = -rep.step % size
-    used, lengths, t = rep.used, rep.lengths, rep.start
-    for _ in range(steps):
-        used += w.phases[base + at]
-        at = at - 1 if at > 0 else size - 1
-        t += dynosim_decode(w, slot, rep.decoding, lengths, used)
-        lengths += rep.decoding
-    return t
+    k = float(steps)
+    growth = e.decode_token * rep.decoding
+    return rep.start + (k * rep.first_step + growth * (k * (k - 1.0) / 2.0))
 
 
 def steps_until(w: World, slot: int, t: float, limit: int) -> int:
     """Steps of the present run up to its first border that a request arriving at t can join; at most `limit`."""
     rep = w.replicas[slot]
     e = w.engines[rep.role]
-    if e.timing == DYNOSIM:
-        size, base = e.block_size, slot * e.block_size
-        at = -rep.step % size
-        used, lengths, now = rep.used, rep.lengths, rep.start
-        for k in range(1, limit):
-            used += w.phases[base + at]
-            at = at - 1 if at > 0 else size - 1
-            now += dynosim_decode(w, slot, rep.decoding, lengths, used)
-            lengths += rep.decoding
-            if now + TIE >= t:
-                return k
-        return limit
+    if limit == 1:
+        return 1
     growth = e.decode_token * rep.decoding
     half = growth * 0.5
     linear = rep.first_step - half
