@@ -4,6 +4,7 @@ The limits are those of docs/performance.md. TRIPLANE_DYNOSIM names the Python o
 (dynosim_replay.py says how to make one); without it the comparison is skipped.
 """
 
+import itertools
 import json
 import os
 import subprocess
@@ -17,7 +18,7 @@ import pytest
 from triplane.simulation.kernel import EngineLimits, Serving, StepTimes, numba_available
 from triplane.simulation.profiles import profile
 from triplane.simulation.requests import Requests
-from triplane.simulation.workload import EmpiricalLengths, diurnal, generate, read_trace
+from triplane.simulation.workload import EmpiricalLengths, constant, diurnal, generate, read_trace
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "tests" / "data"
@@ -25,11 +26,16 @@ CONVERSATION = DATA / "traces" / "azure_llm_2023_conv.csv"
 needs_numba = pytest.mark.skipif(not numba_available(), reason="numba is not installed")
 
 
-def a_day(count: int, days: float = 1.0) -> Requests:
+def a_day(count: int) -> Requests:
     """So many requests (nearly) over a day's wave, with the lengths of the conversation trace."""
-    horizon = 86400.0 * days
     trace = read_trace(CONVERSATION).requests
-    return generate(diurnal(count / horizon, 0.7, horizon), EmpiricalLengths(trace), seed=1)
+    return generate(diurnal(count / 86400.0, 0.7, 86400.0), EmpiricalLengths(trace), seed=1)
+
+
+def steady(count: int) -> Requests:
+    """So many requests at the mean rate of a million a day."""
+    trace = read_trace(CONVERSATION).requests
+    return generate(constant(1e6 / 86400.0, count * 0.0864), EmpiricalLengths(trace), seed=1)
 
 
 def simulate(requests: Requests, replicas: int, compiled: bool) -> float:
@@ -74,14 +80,16 @@ def test_a_day_of_a_million_requests(compiled, seconds):
 @needs_numba
 def test_time_grows_with_requests_and_replicas():
     simulate(a_day(1000), 2, True)
-    sizes = [100_000 * 2**k for k in range(6)]
-    times = [min(simulate(a_day(n, n / 1e6), 64, True) for _ in range(3)) for n in sizes]
-    print("\n", [f"{n:,}: {t:.3f} s" for n, t in zip(sizes, times, strict=True)])
-    assert all(b <= 2.1 * a for a, b in zip(times, times[1:], strict=False))
-    requests = a_day(500_000)
-    times = [min(simulate(requests, n, True) for _ in range(3)) for n in (32, 64, 128, 256)]
-    print([f"{t:.3f} s" for t in times])
-    assert all(b <= 2.1 * a for a, b in zip(times, times[1:], strict=False))
+    times = []
+    for requests in (steady(100_000 * 2**k) for k in range(6)):
+        times.append(min(simulate(requests, 64, True) for _ in range(3)))
+        print(f"\n{len(requests):,} requests: {times[-1]:.3f} s", end="")
+    assert all(b <= 2.1 * a for a, b in itertools.pairwise(times))
+    requests, times = steady(400_000), []
+    for replicas in (32, 64, 128, 256):
+        times.append(min(simulate(requests, replicas, True) for _ in range(3)))
+        print(f"\n{replicas} replicas: {times[-1]:.3f} s", end="")
+    assert all(b <= 2.1 * a for a, b in itertools.pairwise(times))
 
 
 @pytest.mark.skipif("TRIPLANE_DYNOSIM" not in os.environ, reason="TRIPLANE_DYNOSIM names no environment with DynoSim")
@@ -90,15 +98,14 @@ def test_beside_dynosim(name):
     """The same trace, table and machine, in turn: at least 100 times its rate compiled, twice without."""
     result = json.loads((DATA / "dynosim" / f"{name}.json").read_text())
     k, engine = result["table"]["coefficients"], result["engine_args"]
-    coefficients = dict(
-        prefill_base=k["p0"], prefill_token=k["p1"], prefill_square=k["p2"], decode_base=k["a"],
-        decode_sequence=k["b"], decode_token=k["c"])  # fmt: skip
+    names = ("prefill_base", "prefill_token", "prefill_square", "decode_base", "decode_sequence", "decode_token")
+    coefficients = {name: k[key] / 1e3 for name, key in zip(names, ("p0", "p1", "p2", "a", "b", "c"), strict=True)}
     requests = read_trace(CONVERSATION).requests
     script = Path(__file__).with_name("dynosim_replay.py")
     command = [os.environ["TRIPLANE_DYNOSIM"], str(script), str(DATA / "dynosim" / f"{name}.json"), str(CONVERSATION)]
 
     def ours(semantics, compiled):
-        times = StepTimes(semantics=semantics, **{key: value / 1e3 for key, value in coefficients.items()})
+        times = StepTimes(semantics=semantics, **coefficients)
         limits = EngineLimits(times=times, kv_blocks=engine["num_gpu_blocks"], block_size=engine["block_size"])
         started = time.perf_counter()
         serving = Serving(requests, {"aggregated": limits}, compiled=compiled)
@@ -119,9 +126,9 @@ def test_beside_dynosim(name):
         for way in ways:
             best[way] = min(best[way], *(ours(*way) for _ in range(5 if way[1] else 1)))
     ratios = {way: peer / seconds for way, seconds in best.items()}
-    print(
-        f"\n{name}: DynoSim {peer:.2f} s;", {f"{s}{' numba' if c else ''}": f"{r:.1f}x" for (s, c), r in ratios.items()}
-    )
+    print(f"\n{name}: DynoSim {peer:.2f} s")
+    for (semantics, compiled), ratio in ratios.items():
+        print(f"  {semantics}{', numba' if compiled else ''}: {ratio:.1f} times its rate")
     assert ratios["fused", False] >= 1.5
     if numba_available():
         assert ratios["fused", True] >= 100
