@@ -122,3 +122,33 @@ class CapacityReservation:
             return False
         criteria = text(term.get("instanceMatchCriteria"))
         return criteria is None or criteria == ("open" if self.open else "targeted")
+
+
+class ReservationSelectors:
+    """Which node classes select a capacity reservation. Use `inventory.relation(ReservationSelectors)`.
+
+    Classes that select alike are asked once.
+    """
+
+    def __init__(self, inventory: Inventory) -> None:
+        self.classes = [
+            found.view(NodeClass) for found in inventory.of_kind(kinds.EC2_NODE_CLASS, kinds.EKS_NODE_CLASS)
+        ]
+        self._by_term: dict[str, tuple[Mapping[str, Any], list[NodeClass]]] = {}
+        self._selected: dict[NodeClass, list[CapacityReservation]] = {}
+        for node_class in self.classes:
+            for term in node_class.reservation_terms:
+                self._by_term.setdefault(repr(term), (term, []))[1].append(node_class)
+        for reservation in inventory.views(CapacityReservation):
+            for node_class in self.selecting(reservation)[0]:
+                self._selected.setdefault(node_class, []).append(reservation)
+
+    def reservations(self, node_class: NodeClass) -> list[CapacityReservation]:
+        """The reservations of the input that a class selects, as far as ids are known."""
+        return self._selected.get(node_class, [])
+
+    def selecting(self, reservation: CapacityReservation) -> tuple[list[NodeClass], bool]:
+        """The classes that select it, and whether others may: by an id that is not known yet."""
+        answers = [(reservation.selected_by(term), classes) for term, classes in self._by_term.values()]
+        found = (node_class for selected, classes in answers if selected for node_class in classes)
+        return list(dict.fromkeys(found)), any(selected is None for selected, _ in answers)

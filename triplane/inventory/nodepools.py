@@ -36,6 +36,7 @@ _GPU_PROPERTY = re.compile(
 _GPU_COUNT = re.compile(
     r"(karpenter\.k8s\.aws|eks\.amazonaws\.com|karpenter\.k8s\.gcp)/instance-gpu-count|karpenter\.azure\.com/sku-gpu-count"
 )
+_GPU_TYPES = re.compile(r"(g|gr|p)[0-9][0-9a-z-]*\..+|Standard_N[CDGV].*|(a[2-9]|g[2-9])-.+")
 _GPU_VALUES: dict[str, re.Pattern[str]] = {
     "karpenter.k8s.aws/instance-category": re.compile(r"g|gr|p"),
     "eks.amazonaws.com/instance-category": re.compile(r"g|gr|p"),
@@ -44,7 +45,8 @@ _GPU_VALUES: dict[str, re.Pattern[str]] = {
     "karpenter.k8s.gcp/instance-family": re.compile(r"(a[2-9]|g[2-9]).*"),
     "karpenter.azure.com/sku-family": re.compile(r"[Nn].*"),
     "karpenter.azure.com/sku-name": re.compile(r"Standard_N[CDGV].*"),
-    INSTANCE_TYPE: re.compile(r"(g|gr|p)[0-9][0-9a-z-]*\..+|Standard_N[CDGV].*|(a[2-9]|g[2-9])-.+"),
+    INSTANCE_TYPE: _GPU_TYPES,
+    "beta.kubernetes.io/instance-type": _GPU_TYPES,  # the old name, which Karpenter still reads
     "cloud.google.com/gke-accelerator": re.compile(r".+"),
 }
 _GPU_RESOURCE = re.compile(r"nvidia\.com/(gpu(\.shared)?|mig-.+)|amd\.com/gpu.*|gpu\.intel\.com/.+|habana\.ai/gaudi")

@@ -1,6 +1,7 @@
 """Cron schedules as Karpenter reads them (robfig/cron v3 ParseStandard): five fields or a word like @daily, in UTC."""
 
 import re
+from functools import lru_cache
 
 _WORDS = frozenset(f"@{word}" for word in ("yearly", "annually", "monthly", "weekly", "daily", "midnight", "hourly"))
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -16,6 +17,7 @@ _FIELDS: tuple[tuple[int, int, dict[str, int]], ...] = (
 _PART = re.compile(r"(?:(\*|\?)|([0-9]{1,2}|[a-z]{3})(?:-([0-9]{1,2}|[a-z]{3}))?)(?:/([0-9]{1,2}))?")
 
 
+@lru_cache(maxsize=1024)
 def is_schedule(written: str) -> bool:
     """Whether the controller can read it: `0 6 * * mon-fri` and `@daily` it can, `0 0 6 * * *` and `@noon` not."""
     if written.startswith("@"):

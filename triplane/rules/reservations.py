@@ -1,12 +1,14 @@
 """Judgements on EC2 capacity reservations and the pools that should use them."""
 
+from functools import cache
+
 from triplane import catalog
 from triplane.documents import Path
 from triplane.inventory import NodePool
 from triplane.inventory.blocks import CapacityBlocks
 from triplane.inventory.capacity import Landing, instance_types_of
-from triplane.inventory.fields import text
-from triplane.inventory.nodeclasses import CapacityReservation, NodeClass, NodeClasses
+from triplane.inventory.fields import at, text
+from triplane.inventory.nodeclasses import CapacityReservation, NodeClass, NodeClasses, ReservationSelectors
 from triplane.inventory.nodepools import AWS_DOMAINS, INSTANCE_TYPE, ZONE
 from triplane.inventory.placement import admits
 from triplane.inventory.workloads import Workload
@@ -38,15 +40,15 @@ def open_reservation_is_selected_by_a_node_class(reservation: CapacityReservatio
     """
     if not reservation.open or not catalog.supports("karpenter", context.parameters.karpenter, "reserved-capacity"):
         return
-    classes = [node_class for node_class in context.inventory.views(NodeClass) if node_class.kind in _SELECTING]
-    answers = [reservation.selected_by(term) for node_class in classes for term in node_class.reservation_terms]
-    if any(answers):
+    selectors = context.inventory.relation(ReservationSelectors)
+    selecting, undecided = selectors.selecting(reservation)
+    if selecting:
         return
-    related = tuple(node_class.resource for node_class in classes)
-    if None in answers:
+    related = tuple(node_class.resource for node_class in selectors.classes[:5])
+    if undecided:
         why = "node classes select reservations by id, and this one's id is known only after the update"
         yield unknown(("spec", "instanceMatchCriteria"), why, related=related)
-    elif classes:
+    elif selectors.classes:
         yield fail(
             ("spec", "instanceMatchCriteria"),
             reservation.spec.get("instanceMatchCriteria"),
@@ -175,29 +177,34 @@ def reservation_fits_a_pool_that_selects_it(reservation: CapacityReservation, co
     tag are not judged.
     """
     classes = context.inventory.relation(NodeClasses)
-    selecting = [
-        node_class
-        for node_class in context.inventory.views(NodeClass)
-        if any(reservation.selected_by(term) for term in node_class.reservation_terms)
-    ]
-    pools = [pool for node_class in selecting for pool in classes.pools(node_class) if _takes_reserved(pool)]
+    selecting, _ = context.inventory.relation(ReservationSelectors).selecting(reservation)
     kind, zone = text(reservation.spec.get("instanceType")), text(reservation.spec.get("availabilityZone"))
-    of_type = [pool for pool in pools if kind is None or _admits(pool, kind)]
-    related = tuple(pool.resource for pool in pools[:5])
-    if pools and not of_type:
-        consequence = f"{pools[0].resource} does not allow this type: the reservation stays empty"
-        yield fail(("spec", "instanceType"), kind, consequence, related=related)
-    elif pools and zone is not None and not any(admits(pool, ZONE, "In", (zone,)) for pool in of_type):
-        consequence = f"{of_type[0].resource} does not allow this zone: the reservation stays empty"
-        yield fail(("spec", "availabilityZone"), zone, consequence, related=related)
+    found: list[NodePool] = []
+    wrong: Path = ("spec", "instanceType")
+    for pool in (pool for node_class in selecting for pool in classes.pools(node_class) if _takes_reserved(pool)):
+        found.append(pool)
+        if kind is None or _admits(pool, kind):
+            if zone is None or admits(pool, ZONE, "In", (zone,)):
+                return
+            wrong = ("spec", "availabilityZone")
+    if found:
+        what = "zone" if wrong[1] == "availabilityZone" else "type"
+        consequence = f"{found[0].resource} does not allow this {what}: the reservation stays empty"
+        related = tuple(pool.resource for pool in found[:5])
+        yield fail(wrong, at(reservation.resource.data, *wrong), consequence, related=related)
 
 
 def _takes_reserved(pool: NodePool) -> bool:
     return pool.capacity_types is None or "reserved" in pool.capacity_types
 
 
+@cache
+def _names() -> frozenset[str]:
+    return frozenset(kind.name for kind in catalog.every_instance_type())
+
+
 def _admits(pool: NodePool, kind: str) -> bool:
-    if any(known.name == kind for known in catalog.every_instance_type()):
+    if kind in _names():
         return any(allowed.name == kind for allowed in instance_types_of(pool))
     family = kind.partition(".")[0]
     families = (f"{domain}/instance-family" for domain in AWS_DOMAINS)
@@ -231,11 +238,10 @@ def delete_first_only_with_targeted_reservations(node_class: NodeClass, context:
         if text(term.get("instanceMatchCriteria")) == "open":
             yield fail((*TERMS, index, "instanceMatchCriteria"), "open", consequence)
             return
-    for reservation in context.inventory.views(CapacityReservation):
-        if reservation.open and any(reservation.selected_by(term) for term in node_class.reservation_terms):
-            yield fail(
-                TERMS, f"open reservation {reservation.resource.name}", consequence, related=(reservation.resource,)
-            )
+    for reservation in context.inventory.relation(ReservationSelectors).reservations(node_class):
+        if reservation.open:
+            found = f"open reservation {reservation.resource.name}"
+            yield fail(TERMS, found, consequence, related=(reservation.resource,))
             return
 
 

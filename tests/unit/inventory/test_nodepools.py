@@ -36,6 +36,7 @@ def needs(key: str, operator: str, *values: str) -> dict[str, Any]:
         needs("node.kubernetes.io/instance-type", "In", "p6-b200.48xlarge"),
         needs("node.kubernetes.io/instance-type", "In", "Standard_NC24ads_A100_v4"),
         needs("node.kubernetes.io/instance-type", "In", "g2-standard-4"),
+        needs("beta.kubernetes.io/instance-type", "In", "g6.xlarge"),
     ],
     ids=lambda r: f"{r['key'].split('/')[0]}:{r['operator']} {' '.join(r['values'])}",
 )
@@ -113,3 +114,55 @@ def test_whether_gpu_types_are_kept_out(requirements: list[dict[str, Any]], poss
 )
 def test_an_always_active_budget_of_zero(budget: dict[str, Any], zero: bool) -> None:
     assert pool({"disruption": {"budgets": [budget]}}).always_zero("Underutilized") is zero
+
+
+@pytest.mark.parametrize(
+    ("requirements", "types"),
+    [
+        ([], None),
+        ([needs("karpenter.sh/capacity-type", "Exists")], None),
+        ([needs("karpenter.sh/capacity-type", "In", "reserved", "on-demand")], {"reserved", "on-demand"}),
+        ([needs("karpenter.sh/capacity-type", "NotIn", "spot")], {"reserved", "on-demand"}),
+        ([needs("karpenter.sh/capacity-type", "In", "capacity-block")], set()),
+    ],
+)
+def test_capacity_types_a_pool_states(requirements: list[dict[str, Any]], types: set[str] | None) -> None:
+    assert pool(requirements=requirements).capacity_types == types
+
+
+@pytest.mark.parametrize(
+    ("written", "seconds"),
+    [(None, 720 * 3600), ("Never", float("inf")), ("168h", 168 * 3600), ("1d", 720 * 3600), (7, 720 * 3600)],
+)
+def test_when_nodes_expire(written: Any, seconds: float) -> None:
+    assert pool(expireAfter=written).expires == seconds
+
+
+@pytest.mark.parametrize(
+    ("budgets", "bounded"),
+    [
+        (None, True),
+        ([], False),
+        ([{"nodes": "1"}], True),
+        ([{"nodes": "1", "reasons": ["Empty"]}], False),
+        ([{"nodes": "0", "reasons": ["Drifted"], "schedule": "@daily", "duration": "1h"}], False),
+        ([{"nodes": "5", "reasons": ["Drifted"]}], True),
+    ],
+)
+def test_whether_drift_is_always_bounded(budgets: list[dict[str, Any]] | None, bounded: bool) -> None:
+    spec = {} if budgets is None else {"disruption": {"budgets": budgets}}
+    assert pool(spec).always_bounded("Drifted") is bounded
+
+
+@pytest.mark.parametrize(
+    ("requirement", "group", "on_aws"),
+    [
+        (needs("karpenter.k8s.aws/instance-family", "In", "p5"), "", True),
+        (needs("eks.amazonaws.com/instance-family", "In", "p5"), "", True),
+        (needs("node.kubernetes.io/instance-type", "In", "p5.48xlarge"), "karpenter.k8s.aws", True),
+        (needs("karpenter.azure.com/sku-family", "In", "N"), "karpenter.azure.com", False),
+        (needs("karpenter.k8s.gcp/instance-family", "In", "a3"), "karpenter.k8s.gcp", False),
+    ],
+)
+def test_whose_nodes_are_ec2s(requirement: dict[str, Any], group: str, on_aws: bool) -> None:
+    assert pool(requirements=[requirement], nodeClassRef={"group": group}).on_aws is on_aws

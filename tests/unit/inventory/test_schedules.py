@@ -15,7 +15,18 @@ def test_what_can_be_read(written: str) -> None:
 
 @pytest.mark.parametrize(
     "written",
-    ["0 0 6 * * *", "@noon", "@dailyx", "60 * * * *", "* 24 * * *", "0 6 * * 7", "0 6 * * fri-mon", "*/0 * * * *", "", "a b c d e"],
-)  # fmt: skip
+    [
+        "0 0 6 * * *",
+        "@noon",
+        "@dailyx",
+        "60 * * * *",
+        "* 24 * * *",
+        "0 6 * * 7",
+        "0 6 * * fri-mon",
+        "*/0 * * * *",
+        "",
+        "a b c d e",
+    ],
+)
 def test_what_stops_every_disruption(written: str) -> None:
     assert not is_schedule(written)
