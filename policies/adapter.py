@@ -63,7 +63,7 @@ def policy_of(rule: Rule, config: Config, ledger: Ledger) -> Policy:
 
 def _failures(rule: Rule, inventory: Inventory, config: Config, ledger: Ledger, urn: str) -> Iterator[Finding]:
     # Levels are CrossGuard's business here: a policy that is asked has been switched on.
-    report = judge(inventory, config.switching_on(rule), [rule])
+    report = judge(inventory, config.asked_for(rule), [rule])
     for defect in report.defects:
         ledger.defects.note(urn, f"{rule.id} failed on {defect.resource}: {defect.error}")
     for finding in report.unknowns:
