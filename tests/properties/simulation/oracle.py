@@ -248,25 +248,25 @@ class World:
         self.held = {"entry": [], "decode": []}
         self.turn = {"entry": 0, "decode": 0}
         self.due, self.gaps, self.log = [], [], []
-        self.in_flight, self.free_at = 0, 0.0
+        self.in_flight, self.free_at, self.free_by_step = 0, 0.0, False
 
     def settle(self, r, status, now):
         r.status, r.finish = status, now
         if self.in_flight == (self.client.concurrency or math.inf):
-            self.free_at = now
+            self.free_at, self.free_by_step = now, status == "done"
         self.in_flight -= 1
 
     def run(self, until):
         waiting = list(self.requests)
         while True:
-            events = []
+            events, late = [], False
             if self.plan:
                 events.append((self.plan[0][0], -1, "plan"))
             capped = self.in_flight >= (self.client.concurrency or math.inf)
             if waiting and not capped:
                 # A client that waited for an answer sends after every step that ends with that answer's.
-                late = self.free_at > waiting[0].arrival
-                events.append((self.free_at + 2 * TIE if late else waiting[0].arrival, 0, "send"))
+                late = self.free_by_step and self.free_at > waiting[0].arrival
+                events.append((max(waiting[0].arrival, self.free_at) + 2 * TIE * late, 0, "send"))
             if self.due:
                 first = min(self.due, key=lambda r: (r.due, r.number))
                 events.append((first.due, 1, "due"))
@@ -274,16 +274,12 @@ class World:
             if deadline is not None:
                 events.append((deadline[0], 2, "expire"))
             t, _, what = min(events, default=(math.inf, 0, ""))
-            # An idle replica's border is the arrival that wakes it: others of that instant still join its first step.
-            x = min(
-                self.replicas,
-                key=lambda x: (x.border + 2 * TIE * (x.chosen is None), x.role != "prefill"),
-                default=None,
-            )
+            wake = 2 * TIE if what == "send" and late else 0.0
+            x = min(self.replicas, key=lambda x: self.order(x, wake), default=None)
             # Hand-offs of one instant go on in order of their numbers, whichever prefill replica they come from.
             handed_over = what == "due" and first.status in ("transfer", "timed out") and first.in_transfer
             same_instant = handed_over and x is not None and x.role == "prefill" and x.border <= t
-            idle = 2 * TIE * (x is not None and x.chosen is None)
+            idle = wake if x is not None and x.chosen is None else 0.0
             if x is not None and (x.border + idle + TIE < min(t, until) or same_instant):
                 self.step(x)
                 continue
@@ -301,6 +297,15 @@ class World:
                 self.arrive(first, t)
             else:
                 self.expire(deadline[1], t)
+
+    def order(self, x, wake):
+        """Which replica's border comes first.
+
+        An idle one's is the request that wakes it: others a client sends at that instant still join its first step. A
+        prefill step that ends with a decode step hands its prompts to the decode step that follows.
+        """
+        early = x.role == "prefill" and x.chosen is not None
+        return x.border + wake * (x.chosen is None) - TIE * early, not early
 
     def step(self, x):
         now = x.border
