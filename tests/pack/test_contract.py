@@ -19,9 +19,15 @@ WITH_DEFAULTS = [
 ]
 
 
-def token(data: dict[str, Any]) -> str:
-    version = data["apiVersion"] if "/" in data["apiVersion"] else f"core/{data['apiVersion']}"
-    return f"kubernetes:{version}:{data['kind']}"
+def sent(data: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The type token and the properties under which the engine would send an object."""
+    version, kind = data["apiVersion"], data["kind"]
+    properties = {"name": data.get("metadata", {}).get("name", ""), **data.get("spec", {})}
+    if version.endswith(".aws/pulumi"):
+        return f"aws:{version.partition('.')[0]}/{kind[:1].lower()}{kind[1:]}:{kind}", properties
+    if version.startswith("helm.sh/"):
+        return f"kubernetes:{version}:{kind}", properties
+    return f"kubernetes:{version if '/' in version else f'core/{version}'}:{kind}", data
 
 
 def names(diagnostics: list[Any], level: int = MANDATORY) -> set[str]:
@@ -57,7 +63,7 @@ def test_the_pack_describes_every_rule(door: Door) -> None:
 def test_the_pack_says_what_the_rule_says(door: Door, example: Example) -> None:
     rule = RULES[example.rule]
     door.configure({example.rule: MANDATORY})
-    objects = [(token(resource.data), resource.data) for resource in example.inventory().resources]
+    objects = [sent(resource.data) for resource in example.inventory().resources]
     if rule.scope == "stack":
         violations = door.analyze_stack(objects)
     else:
