@@ -2,14 +2,15 @@
 
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path as FilePath
 
 from triplane.documents import Document, DocumentError, Path, Position, decode, read_documents
 from triplane.inventory.comments import Comment, comments_of
-from triplane.inventory.resource import Resource
+from triplane.inventory.pulumi_documents import is_pulumi_document, pulumi_document
+from triplane.inventory.resource import NotRead, Resource
 from triplane.inventory.sources import resources_of
 
 SUFFIXES = frozenset((".yaml", ".yml", ".json"))
@@ -18,18 +19,12 @@ SKIPPED_FOLDERS = frozenset((".git", ".venv", "venv", "node_modules", ".terrafor
 # A manifest of 64 MiB is an export of a cluster gone wrong; parsing it would take gigabytes.
 MAX_FILE_BYTES = 64 * 2**20
 
+_TOO_LARGE = f"larger than {MAX_FILE_BYTES // 2**20} MiB: split it"
+# Below it starting processes costs more than they save.
+PROCESSES_FROM_FILES = 1500
+
 STDIN = "<stdin>"
-
-
-@dataclass(frozen=True, slots=True)
-class NotRead:
-    """Something of the input that could not be judged, and why."""
-
-    position: Position
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.position}  {self.reason}"
+_HELM_SOURCE = "# Source: "
 
 
 @dataclass(slots=True)
@@ -41,14 +36,52 @@ class Sources:
     not_read: list[NotRead] = field(default_factory=list)
     files: int = 0
     others: int = 0
+    pulumi_documents: int = 0
+    """Exports and previews of the Pulumi CLI."""
     texts: dict[str, str] = field(default_factory=dict)
     """Text that cannot be read again: standard input."""
 
-    def read_paths(self, paths: Iterable[str]) -> None:
-        """Reads files, and the YAML and JSON files below folders."""
-        for path in paths:
-            for file in self._files(path):
-                self._read_file(file)
+    def read_paths(self, paths: Iterable[str], jobs: int = 1, told: Callable[[int], None] | None = None) -> None:
+        """Reads files, and the YAML and JSON files below folders, with `jobs` processes; 0: as many as pay.
+
+        `told` hears how many files were read.
+        """
+        files = [file for path in paths for file in self._files(path)]
+        if jobs == 0:
+            jobs = (os.cpu_count() or 1) if len(files) >= PROCESSES_FROM_FILES else 1
+        if jobs > 1 and len(files) > 1:
+            self._read_in_processes(files, jobs, told)
+            return
+        for number, file in enumerate(files, 1):
+            self._read_file(file)
+            if told:
+                told(number)
+
+    def _read_in_processes(self, files: list[str], jobs: int, told: Callable[[int], None] | None) -> None:
+        from concurrent.futures import ProcessPoolExecutor
+
+        size = max(1, len(files) // (jobs * 8))
+        chunks = [files[start : start + size] for start in range(0, len(files), size)]
+        with ProcessPoolExecutor(min(jobs, len(chunks))) as pool:
+            for read in pool.map(_read_chunk, chunks):
+                self.resources += read.resources
+                self.comments += read.comments
+                self.not_read += read.not_read
+                self.files += read.files
+                self.others += read.others
+                self.pulumi_documents += read.pulumi_documents
+                if told:
+                    told(self.files)
+
+    def read_stream(self, data: bytes, file: str = STDIN) -> None:
+        """Reads what came through a pipe."""
+        if len(data) > MAX_FILE_BYTES:
+            self._miss(file, _TOO_LARGE)
+            return
+        try:
+            self.read_text(decode(data, file), file)
+        except DocumentError as error:
+            self.not_read.append(NotRead(error.position, error.message))
 
     def read_text(self, text: str, file: str = STDIN) -> None:
         """Reads YAML or JSON text, such as the output of helm template or kustomize build."""
@@ -75,6 +108,19 @@ class Sources:
     def text(self, file: str) -> str:
         """The text of a file that was read."""
         return self.texts.get(file) or decode(FilePath(file).read_bytes(), file)
+
+    def template(self, resource: Resource) -> str | None:
+        """The file of a Helm chart that an object was rendered from: helm template names it above each."""
+        document = self.document(resource)
+        if document is None:
+            return None
+        lines = self.text(resource.origin.file).splitlines()
+        for line in reversed(lines[: document.start.line - 1]):
+            if line.startswith(_HELM_SOURCE):
+                return line.removeprefix(_HELM_SOURCE).strip()
+            if line.strip() and not line.startswith(("#", "---")):
+                return None
+        return None
 
     def _files(self, path: str) -> Iterator[str]:
         try:
@@ -106,7 +152,7 @@ class Sources:
             self._miss(file, error.strerror or str(error))
             return
         if len(data) > MAX_FILE_BYTES:
-            self._miss(file, f"larger than {MAX_FILE_BYTES // 2**20} MiB: split it")
+            self._miss(file, _TOO_LARGE)
             return
         try:
             self._take(decode(data, file), file)
@@ -118,6 +164,12 @@ class Sources:
         try:
             for index, document in enumerate(read_documents(text, file)):
                 starts.append(document.start.line)
+                if is_pulumi_document(document.value):
+                    found = pulumi_document(document.value, file, index)
+                    self.pulumi_documents += 1
+                    self.resources += found.resources
+                    self.not_read += found.not_read
+                    continue
                 for resource in resources_of(document.value, file, index):
                     self._keep(resource)
         except DocumentError as error:
@@ -137,6 +189,12 @@ class Sources:
 
     def _miss(self, file: str, reason: str) -> None:
         self.not_read.append(NotRead(Position(file), reason))
+
+
+def _read_chunk(files: list[str]) -> "Sources":
+    sources = Sources()
+    sources.read_paths(files)
+    return sources
 
 
 @lru_cache(maxsize=32)

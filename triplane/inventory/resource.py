@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from triplane.documents import Path
+from triplane.documents import Path, Position
 from triplane.inventory.fields import NOTHING
 
 
@@ -23,6 +23,17 @@ class Origin:
     line: int = 0
     column: int = 0
     ignored: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NotRead:
+    """Something of the input that could not be judged, and why."""
+
+    position: Position
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.position}  {self.reason}"
 
 
 View = TypeVar("View")

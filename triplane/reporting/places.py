@@ -1,40 +1,95 @@
-"""The lines of a source around a finding, with a caret, and nothing secret in them."""
+"""The line of a source that a finding is about, with a caret, and nothing secret in it."""
 
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import lru_cache
 
-from triplane.documents import Position
+import yaml
+
+from triplane.documents import Document, Path, Position
+from triplane.documents.editing import documents_of
 from triplane.inventory.files import Sources
-
-# Values that must never be shown, by the key they stand under; the rest of the line is masked.
-_SECRET_LINE = re.compile(
-    r"(?i)^(\s*-?\s*\"?[\w.-]*(password|passwd|secret|token|credential|api[-_]?key|private[-_]?key|kubeconfig)[\w.-]*\"?\s*:\s*)\S.*$"
-)
-_SECRET_DOCUMENT = re.compile(
-    r"(?m)^\s*kind:\s*[\"']?(Secret|TriggerAuthentication|ClusterTriggerAuthentication)[\"']?\s*$"
-)
+from triplane.inventory.secrets import MASK, is_secret, masked
+from triplane.rules import Finding
 
 SHOWN_CHARACTERS = 110
+# A file larger than this is shown without excerpts: finding what in it is secret would read it a second time.
+MAX_CHARACTERS = 4 * 2**20
+
+Span = tuple[int, int, int, int]
+"""First line and column, last line and column, counted from 0."""
 
 
-def excerpts(sources: Sources) -> Callable[[Position], str | None]:
-    """A function from a position to its line with a caret below."""
+def excerpts(sources: Sources) -> Callable[[Finding, Position], str | None]:
+    """A function from a finding and its position to the line there, with a caret below."""
 
-    def excerpt(position: Position) -> str | None:
+    @lru_cache(maxsize=32)
+    def lines_of(file: str) -> list[str]:
+        try:
+            return discreet_lines(sources.text(file), file)
+        except (OSError, ValueError):  # the file has changed since, or is no text: there is nothing to show
+            return []
+
+    def excerpt(finding: Finding, position: Position) -> str | None:
         if not position.line:
             return None
-        lines = sources.text(position.file).splitlines()
+        lines = lines_of(position.file)
         if position.line > len(lines):
             return None
-        line = masked(lines[position.line - 1])
-        start = max(0, position.column - 1 - SHOWN_CHARACTERS // 2) if len(line) > SHOWN_CHARACTERS else 0
+        line = lines[position.line - 1]
+        column = max(position.column, 1)
+        start = max(0, column - 1 - SHOWN_CHARACTERS // 2) if len(line) > SHOWN_CHARACTERS else 0
         shown = line[start : start + SHOWN_CHARACTERS]
         gutter = f"{position.line} | "
-        return f"{gutter}{shown}\n{' ' * (len(gutter) + position.column - 1 - start)}^"
+        return f"{gutter}{shown}\n{' ' * (len(gutter) + column - 1 - start)}^"
 
     return excerpt
 
 
-def masked(line: str) -> str:
-    """The line with *** where its key says that the value is secret."""
-    return _SECRET_LINE.sub(r"\1***", line)
+def discreet_lines(text: str, file: str) -> list[str]:
+    """The lines of a text with *** where a value must not be shown."""
+    if len(text) > MAX_CHARACTERS:
+        return []
+    lines = text.splitlines()
+    if not file.endswith(".py"):
+        for first, start, last, end in (span for d in _readable(text, file) for span in _secret_spans(d)):
+            for number in range(first, min(last + 1, len(lines))):
+                _mask(lines, number, start if number == first else 0, end if number == last else None)
+    return [masked(line) for line in lines]
+
+
+def _mask(lines: list[str], number: int, start: int, end: int | None) -> None:
+    line = lines[number]
+    inner = line[start:end]
+    indent = inner[: len(inner) - len(inner.lstrip())]
+    if inner.strip():
+        # As wide as what it hides, so that a caret behind it still points at its place.
+        hidden = MASK.ljust(len(inner) - len(indent)) if end is not None and len(inner) >= len(MASK) else MASK
+        lines[number] = line[:start] + indent + hidden + (line[end:] if end is not None else "")
+
+
+def _readable(text: str, file: str) -> list[Document]:
+    try:
+        return documents_of(text, file)
+    except ValueError:  # told when it was read; a line of it is shown only by its own words' leave
+        return []
+
+
+def _secret_spans(document: Document) -> Iterator[Span]:
+    pending: list[tuple[yaml.Node, str, Path]] = [(document.node, "", ())]
+    seen: set[int] = set()
+    while pending:
+        node, kind, path = pending.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, yaml.ScalarNode):
+            if is_secret(kind, path, node.value):
+                start, end = node.start_mark, node.end_mark
+                yield start.line, start.column, end.line, end.column
+        elif isinstance(node, yaml.SequenceNode):
+            pending += [(item, kind, (*path, index)) for index, item in enumerate(node.value)]
+        else:
+            own = {key.value: value.value for key, value in node.value if isinstance(value, yaml.ScalarNode)}
+            if own.get("kind") and "apiVersion" in own:
+                kind, path = own["kind"], ()
+            pending += [(value, kind, (*path, str(key.value))) for key, value in node.value]

@@ -10,7 +10,10 @@ from triplane.rules.verdicts import Verdict, Verdicts, fail
 
 
 def _at(entry: Suppression, consequence: str, fix: str = "") -> Verdict:
-    return fail(entry.path, ", ".join(entry.rules) or None, consequence, fix=fix, on=entry.resource, place=entry.place)
+    names = ", ".join(entry.rules)
+    if entry.source == "comment":  # no path leads to a comment
+        consequence = f"ignore[{names}]: {consequence}"
+    return fail(entry.path, names or None, consequence, fix=fix, on=entry.resource, place=entry.place)
 
 
 @rule(

@@ -40,7 +40,7 @@ class Verdict:
     @property
     def message(self) -> str:
         """`spec.a.b is x: what follows from it`; for unknown, `spec.a.b: what is missing`."""
-        said = f" {self.found}" if self.found else ""
+        said = f" {self.found}" if self.found and self.path else ""
         about = f"{render_path(self.path)}{said}"
         return f"{about}: {self.consequence}" if about else self.consequence
 
