@@ -217,6 +217,7 @@ class Landing:
         self._pods: dict[tuple[Destination, float], float] = {}
         self._sizes: dict[Destination, frozenset[int]] = {}
         self._types: dict[Destination, frozenset[catalog.InstanceType] | None] = {}
+        self._largest: dict[Destination, int | None] = {}
         for workload in inventory.views(Workload):
             for template in () if workload.made_by else workload.templates:
                 if template.gpus and (destination := self.of(template)) is not None:
@@ -271,6 +272,13 @@ class Landing:
             found = frozenset(size for pool in place.pools for size in self.room(pool, table).sizes)
             self._sizes[place] = found
         return found
+
+    def largest(self, place: Destination, table: InstanceTable) -> int | None:
+        """GPUs of the largest node of a destination; None where those of some pool are not known."""
+        if place not in self._largest:
+            sizes = [self.room(pool, table).sizes for pool in place.pools]
+            self._largest[place] = max(known[-1] for known in sizes) if all(sizes) else None
+        return self._largest[place]
 
     def types(self, place: Destination) -> frozenset[catalog.InstanceType] | None:
         """The instance types that the pools of a destination may launch; None where one is not in the catalogue."""

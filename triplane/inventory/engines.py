@@ -19,6 +19,10 @@ _TENSOR = ("--tensor-parallel-size", "-tp", "--tp-size", "--tp")
 _PIPELINE = ("--pipeline-parallel-size", "-pp", "--pp-size", "--pp")
 _DATA = ("--data-parallel-size", "-dp", "--dp-size", "--dp")
 _DATA_LOCAL = ("--data-parallel-size-local", "-dpl")
+# A command that serves a model, and is no helper beside one such as a worker of Ray.
+_SERVES = re.compile(
+    r"\b(serve|api_server|launch_server)\b|--(served-)?model\b|--model[-_]path|\bdynamo\.(vllm|sglang)\b"
+)
 # What may hold the sizes out of sight: a variable of the shell or of Kubernetes, a configuration file.
 _OUT_OF_SIGHT = re.compile(r"\$|--config\b")
 
@@ -54,6 +58,11 @@ class Parallelism:
     def instance(self) -> int:
         """GPUs of one instance."""
         return self.tensor * self.pipeline
+
+
+def starts_model(container: Container) -> bool:
+    """Whether the command line starts an engine with a model."""
+    return any(_SERVES.search(word) for word in container.words)
 
 
 def parallelism(container: Container) -> Parallelism | None:

@@ -24,9 +24,10 @@ GPU_SHARE_ANNOTATIONS = ("gpu-fraction", "gpu-memory")
 class Container:
     """One container, with its path in the workload."""
 
-    __slots__ = ("data", "init", "path")
+    __slots__ = ("_options", "data", "init", "path")
 
     def __init__(self, data: Mapping[str, Any], path: Path, init: bool) -> None:
+        self._options: dict[str, str] | None = None
         self.data = data
         self.path = path
         self.init = init
@@ -67,13 +68,14 @@ class Container:
 
         The last one counts, as for argparse; underscores read as hyphens. None: not given.
         """
-        words = [part for word in self.words for part in word.split()]
-        found: str | None = None
-        for index, word in enumerate(words):
-            given, equals, value = word.partition("=")
-            if given.replace("_", "-") == name:
-                found = value if equals else words[index + 1] if index + 1 < len(words) else ""
-        return found
+        if self._options is None:
+            words = [part for word in self.words for part in word.split()]
+            self._options = {}
+            for word, following in zip(words, [*words[1:], ""], strict=False):
+                if word.startswith("-"):
+                    given, equals, value = word.partition("=")
+                    self._options[given.replace("_", "-")] = value if equals else following
+        return self._options.get(name)
 
 
 class PodTemplate:

@@ -8,7 +8,7 @@ from triplane.documents import Path
 from triplane.inventory.admission import Admission
 from triplane.inventory.capacity import Landing
 from triplane.inventory.fields import at, mapping, sequence, text
-from triplane.inventory.placement import NODE_POOL_LABEL, Fit, Placement, node_requirements
+from triplane.inventory.placement import NODE_POOL_LABEL, Placement, node_requirements
 from triplane.inventory.workloads import PodTemplate, Workload
 from triplane.rules.rule import Context, Profile, Severity, rule
 from triplane.rules.verdicts import Verdicts, fail, unknown
@@ -121,15 +121,20 @@ def pods_fit_a_node_of_their_pools(workload: Workload, context: Context) -> Verd
     landing, table = context.inventory.relation(Landing), context.parameters.instance_table
     for template in workload.templates:
         place = landing.of(template) if template.gpus else None
-        sizes = landing.sizes(place, table) if place is not None else frozenset()
-        if place is None or not all(landing.room(pool, table).sizes for pool in place.pools):
+        most = landing.largest(place, table) if place is not None else None
+        if place is None or most is None:
             continue
-        pools = tuple(pool.resource for pool in place.pools)
-        if template.gpus > max(sizes):
-            consequence = f"the nodes of its pools have {max(sizes)} at most, so the pods stay pending"
-            yield fail((*template.path, "containers"), f"{template.gpus:g} GPUs a pod", consequence, related=pools)
-        elif (types := landing.types(place)) and (lacking := _lacking(template, types)):
-            yield fail((*template.path, "containers"), *lacking, related=pools)
+        lacking: tuple[str, str] | None = None
+        if template.gpus > most:
+            lacking = (
+                f"{template.gpus:g} GPUs a pod",
+                f"no node of its pools has more than {most}, so they stay pending",
+            )
+        elif types := landing.types(place):
+            lacking = _lacking(template, types)
+        if lacking is not None:
+            related = tuple(pool.resource for pool in place.pools)
+            yield fail((*template.path, "containers"), *lacking, related=related)
 
 
 def _lacking(template: PodTemplate, types: Iterable[InstanceType]) -> tuple[str, str] | None:
@@ -173,10 +178,11 @@ def gpu_pods_select_labels_that_a_pool_has(workload: Workload, context: Context)
     for template in workload.templates:
         if not template.gpus or placement.possible(template):
             continue
-        near = [fit for fit in placement.fits(template) if fit.pools[0].gpu and _only_labels(fit)]
-        if not near:
-            continue
-        key = near[0].misfits[0][1]
+        near = [fit for fit in placement.fits(template) if fit.pools[0].gpu]
+        labels = [[what for kind, what in fit.misfits if kind == "label"] for fit in near]
+        if not near or not all(labels):
+            continue  # nothing to compare with, or it is the taint that stands in the way: WL501
+        key = min(labels, key=len)[0]
         selector: Path = (*template.path, "nodeSelector")
         selected = mapping(template.spec.get("nodeSelector"))
         path: Path = (*selector, key) if key in selected else (*template.path, "affinity", "nodeAffinity")
@@ -194,10 +200,6 @@ def gpu_pods_select_labels_that_a_pool_has(workload: Workload, context: Context)
             f"no GPU pool has such nodes ({names}), so the pods stay pending",
             related=tuple(pool.resource for fit in near for pool in fit.pools),
         )
-
-
-def _only_labels(fit: Fit) -> bool:
-    return all(kind == "label" for kind, _ in fit.misfits)
 
 
 _FIELDS = re.compile(r"\b(tolerations|nodeSelector|nodeAffinity|affinity)\b")

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from triplane.documents import Path
-from triplane.inventory.engines import engine_of, parallelism, serves
+from triplane.inventory.engines import engine_of, parallelism, serves, starts_model
 from triplane.inventory.fields import at, mapping, quantity, sequence, text
 from triplane.inventory.gangs import LEADER_WORKER_SET
 from triplane.inventory.workloads import Container, PodTemplate, Workload
@@ -155,7 +155,7 @@ def parallelism_takes_the_gpus_that_are_there(workload: Workload, context: Conte
     for template in workload.templates:
         for container in template.containers:
             engine = engine_of(container) if container.gpus and not container.init else ""
-            if engine in ("vllm", "sglang") and container.words:
+            if engine in ("vllm", "sglang") and starts_model(container):
                 yield from _judged(workload, template, container, engine)
 
 
@@ -165,7 +165,8 @@ def _judged(workload: Workload, template: PodTemplate, container: Container, eng
     group = workload.gpus_per_replica if workload.kind == LEADER_WORKER_SET else gpus * template.pods
     spans = group > gpus
     if sizes is None:
-        yield unknown(path, "the parallel sizes are in a variable or a configuration file")
+        if gpus > 1:
+            yield unknown(path, "the parallel sizes are in a variable or a configuration file")
     elif sizes.data > 1 and (engine == "sglang" or (spans and sizes.data_local is None)):
         yield unknown(path, "how many data parallel ranks a pod runs is not written")
     else:
