@@ -21,7 +21,11 @@ ZERO: Triple = (0.0, 0.0, 0.0)
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """A queue as declared. created is a rank or time, lower is older; weight is the over-quota weight."""
+    """A queue as declared. created is a rank or time, lower is older; weight is the over-quota weight.
+
+    The minimum run times, seconds, shield younger jobs from other queues (reclaim) and from their own queue's higher
+    priorities (preempt); None takes over what the parent says.
+    """
 
     name: str
     parent: str | None = None
@@ -30,6 +34,8 @@ class Queue:
     weight: Triple = (1.0, 1.0, 1.0)
     priority: int = 100
     created: float = 0
+    preempt_min_runtime_s: float | None = None
+    reclaim_min_runtime_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
