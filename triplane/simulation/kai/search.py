@@ -205,8 +205,8 @@ def node_by_node(victims: _Accumulated, base: dict[str, Place]) -> Iterator[list
         seen: set[frozenset[str]] = set()
         for node in nodes:
             jobs = {task.job.name for batch in victims.batches for task in batch if task.node == node}
-            # Batches of the hints come again with those of their jobs, and count twice when the plan is judged: so it is
-            # in the original (VictimsTasksFromNodes looks at all task groups of a job), and it does reject plans.
+            # Batches of the hints come again with those of their jobs and count twice when the plan is judged. So it is
+            # in the original, where VictimsTasksFromNodes takes all task groups of a job, and it does reject plans.
             chosen = [batch for batch in (*victims.hints, *victims.batches) if batch[0].job.name in jobs]
             names = frozenset(task.name for batch in chosen for task in batch)
             if chosen and names not in seen:
