@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from tests.properties.simulation.test_kernel_oracle import HORIZON, by_kernel, cases
@@ -73,10 +73,12 @@ def test_every_offered_request_is_counted_once_and_limits_hold(case, ticks):
     assert serving.in_flight == int((np.isnan(out.finish) & ~np.isnan(out.sent)).sum())
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40, deadline=None, derandomize=True)
 @given(cases(), st.sampled_from([0.25, 2.0, 8.0]))
 def test_time_has_no_scale(case, scale):
     """All times twice as long, everything happens twice as late. Powers of two scale every sum exactly."""
+    moments = np.sort([*case[0], *(t for t, _, _ in case[7])])
+    assume(not ((np.diff(moments) > 0) & (np.diff(moments) < 1e-6)).any())  # the width of a tie does not scale
     engines = {}
     for role, engine in case[5].items():
         if engine.times.semantics == "dynosim":

@@ -58,8 +58,8 @@ def test_times_are_exact_inside_a_ramp():
 
 
 def test_same_seed_same_bytes():
-    one, two, other = (generate(diurnal(20, 0.7, 3600), LognormalLengths(
-        input_mu=6, input_sigma=1, output_mu=5, output_sigma=1, correlation=0.3), seed, cv=2.0) for seed in (7, 7, 8))  # fmt: skip
+    lengths = LognormalLengths(input_mu=6, input_sigma=1, output_mu=5, output_sigma=1, correlation=0.3)
+    one, two, other = (generate(diurnal(20, 0.7, 3600), lengths, seed, cv=2.0) for seed in (7, 7, 8))
     assert one.arrival.tobytes() == two.arrival.tobytes() and one.input_tokens.tobytes() == two.input_tokens.tobytes()
     assert one.arrival.tobytes() != other.arrival.tobytes()
 

@@ -5,10 +5,10 @@ source to the same bits: only + - * / sqrt, comparisons and exact `math` functio
 """
 
 from triplane.simulation.kernel.compile import COMPILE_FROM, numba_available
+from triplane.simulation.kernel.gapcounts import GapCounts
 from triplane.simulation.kernel.serving import (
     ClientModel,
     EngineLimits,
-    GapCounts,
     Outcomes,
     ReplicaSignals,
     Role,

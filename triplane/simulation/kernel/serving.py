@@ -18,7 +18,8 @@ import numpy as np
 from triplane.simulation.kernel import compile as kernel
 from triplane.simulation.kernel import state
 from triplane.simulation.kernel.events import SEEN
-from triplane.simulation.kernel.gaps import GAP_CUTS, GAP_OCTAVES, gap_edge
+from triplane.simulation.kernel.gapcounts import GapCounts
+from triplane.simulation.kernel.gaps import GAP_CUTS, GAP_OCTAVES
 from triplane.simulation.requests import Floats, Ints, Requests
 
 Role = Literal["aggregated", "prefill", "decode"]
@@ -471,36 +472,7 @@ class Serving:
             attempts=a["attempts"].copy(),
         )
 
-    def itl(self) -> "GapCounts":
+    def itl(self) -> GapCounts:
         """Decode gaps of all requests so far."""
         c = self._totals
         return GapCounts(self._arrays["itl"].copy(), int(c.itl_count), float(c.itl_sum))
-
-
-@dataclass(frozen=True)
-class GapCounts:
-    """Inter-token latencies as counts by size; subtract two for a window."""
-
-    counts: Ints
-    total: int
-    seconds: float
-    """Sum of all gaps."""
-
-    def __sub__(self, earlier: "GapCounts") -> "GapCounts":
-        return GapCounts(self.counts - earlier.counts, self.total - earlier.total, self.seconds - earlier.seconds)
-
-    @property
-    def mean(self) -> float:
-        """Mean gap in seconds, exact; NaN without any."""
-        return self.seconds / self.total if self.total else math.nan
-
-    def percentile(self, p: float) -> float:
-        """The gap of rank round((n - 1) p), to 0.1 % and usually far better: even within its bin. NaN without any."""
-        if not self.total:
-            return math.nan
-        rank = math.floor((self.total - 1) * p + 0.5)
-        upto = np.cumsum(self.counts)
-        at = int(np.searchsorted(upto, rank, side="right"))
-        low, high = gap_edge(at), gap_edge(at + 1)
-        inside = (rank - (int(upto[at]) - int(self.counts[at])) + 0.5) / int(self.counts[at])
-        return low + (high - low) * inside

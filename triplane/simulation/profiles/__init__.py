@@ -55,7 +55,7 @@ class Profile:
         )
 
     def engine_limits(self, *, block_size: int = 16, **changes: Any) -> EngineLimits:
-        """An engine with this profile's times and KV capacity and vLLM's defaults; `changes` are EngineLimits' fields."""
+        """An engine with this times and KV capacity, and vLLM's defaults. `changes` are EngineLimits' fields."""
         limits = EngineLimits(times=self.times(), kv_blocks=self.kv_tokens // block_size, block_size=block_size)
         return replace(limits, **changes)
 
