@@ -14,10 +14,10 @@ def admission(api: str, kind: str, **fields: Any) -> Admission:
 
 RULE = {
     "apiGroups": ["", "karpenter.sh"],
-    "apiVersions": ["v1"],
     "operations": ["CREATE"],
     "resources": ["pods", "x/*"],
 }
+CONSTRAINTS = {"matchConstraints": {"resourceRules": [RULE]}}
 GROUP = "admissionregistration.k8s.io/v1"
 
 
