@@ -98,11 +98,13 @@ class _Editor:
 
     def _emptied(self, parent: Node, first: Node, last: Node) -> TextEdit:
         """The only entry taken away: what remains is written as empty, since nothing at all would be null."""
-        empty = "{}" if isinstance(parent, yaml.MappingNode) else "[]"
         if parent.flow_style:
+            empty = "{}" if isinstance(parent, yaml.MappingNode) else "[]"
             return TextEdit(parent.start_mark.index, parent.end_mark.index, empty)
-        start = first.start_mark.index if isinstance(parent, yaml.MappingNode) else parent.start_mark.index
-        return TextEdit(start, self._end(last), empty)
+        if isinstance(parent, yaml.MappingNode):
+            return TextEdit(first.start_mark.index, self._end(last), "{}")
+        # A list may stand as far left as its key, brackets may not.
+        return TextEdit(parent.start_mark.index, self._end(last), "  []")
 
     def _descend(self, path: Path) -> tuple[list[Node], Node, Path]:
         """As far as the path exists: the key nodes on the way, the node reached, and what is left of the path."""
@@ -128,11 +130,13 @@ class _Editor:
 
     def _replace(self, node: Node, value: Any, keys: list[Node]) -> TextEdit:
         start, end = node.start_mark.index, self._end(node)
-        if isinstance(node, yaml.ScalarNode) and start == end and not self.json:
-            # `key:` with nothing behind it: the mark stands behind the colon, or where the next line begins.
-            start = end = self.text.index(":", keys[-1].end_mark.index) + 1
-            return TextEdit(start, end, " " + self._inline(value))
-        return TextEdit(start, end, self._inline(value))
+        empty = isinstance(node, yaml.ScalarNode) and start == end
+        block = not isinstance(node, yaml.ScalarNode) and not node.flow_style
+        if (empty or block) and keys and keys[-1] is not node:
+            # Nothing stands behind the colon, or a block begins on a line of its own.
+            start = self.text.index(":", keys[-1].end_mark.index) + 1
+            return TextEdit(start, start if empty else end, " " + self._inline(value))
+        return TextEdit(start, end, (" " if empty else "") + self._inline(value))
 
     def _add_key(self, node: yaml.MappingNode, key: str, value: Any) -> TextEdit:
         written = f"{self._inline(key)}: {self._inline(value)}"

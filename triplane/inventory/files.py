@@ -138,7 +138,7 @@ class Sources:
             folders[:] = sorted(name for name in folders if name not in SKIPPED_FOLDERS)
             for name in sorted(files):
                 if name[name.rfind(".") :] in SUFFIXES:
-                    yield f"{folder}/{name}" if folder != "." else name
+                    yield f"{folder}/{name}".removeprefix("./")
 
     def _read_file(self, file: str) -> None:
         self.files += 1

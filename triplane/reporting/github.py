@@ -6,7 +6,7 @@ GitHub shows ten errors and ten warnings of a step; all are in the summary.
 from collections.abc import Iterator
 
 from triplane.reporting.findings import counted
-from triplane.reporting.outcome import Outcome, uri
+from triplane.reporting.outcome import Outcome, relative
 from triplane.rules import Finding, Severity
 
 _COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "notice"}
@@ -26,7 +26,7 @@ def annotations(outcome: Outcome) -> Iterator[str]:
     for missed in outcome.not_read:
         place = missed.position
         line = f",line={place.line}" if place.line else ""
-        yield f"::error file={_property(uri(place.file))}{line},title=not read::{_data(missed.reason)}"
+        yield f"::error file={_property(relative(place.file))}{line},title=not read::{_data(missed.reason)}"
     for defect in outcome.report.defects:
         yield f"::error title={defect.rule.id}::{_data(f'the rule failed to run: {defect.error}')}"
     yield counted(outcome.counts)
@@ -63,7 +63,7 @@ def _properties(outcome: Outcome, finding: Finding) -> str:
     place = outcome.file_place(finding)
     parts = [f"title={finding.rule.id} {finding.rule.slug}"]
     if place:
-        parts = [f"file={_property(uri(place.file))}", *parts]
+        parts = [f"file={_property(relative(place.file))}", *parts]
         if place.line:
             parts[1:1] = [f"line={place.line}", f"endLine={place.line}", f"col={place.column or 1}"]
     return ",".join(parts)

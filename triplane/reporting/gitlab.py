@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from triplane.reporting.outcome import Outcome, uri
+from triplane.reporting.outcome import Outcome, relative
 from triplane.rules import Finding, Severity
 from triplane.rules.baseline import fingerprint
 
@@ -41,5 +41,5 @@ def _issue(name: str, text: str, identity: str, severity: str, file: str, line: 
         "check_name": name,
         "fingerprint": identity,
         "severity": severity,
-        "location": {"path": uri(file), "lines": {"begin": line or 1}},
+        "location": {"path": relative(file), "lines": {"begin": line or 1}},
     }

@@ -74,16 +74,22 @@ def object_path(resource: Resource) -> str:
     return "/".join(filter(None, (resource.api_version, resource.kind_name, resource.namespace, resource.name)))
 
 
-def uri(file: str) -> str:
-    """A file's path as a URI relative to the current folder, where it can be: with / and without odd characters."""
-    if file == STDIN:
-        return "stdin"
+def relative(file: str) -> str:
+    """A file's path from the current folder, with / on every system; as it is where it lies on another drive."""
     path = file
     if PurePath(path).is_absolute():
         try:
             path = os.path.relpath(path)
         except ValueError:  # another drive of Windows
-            return PurePath(path).as_uri()
+            return path
     if os.sep == "\\":
         path = path.replace("\\", "/")
-    return quote(path.removeprefix("./"), safe="/")
+    return path.removeprefix("./")
+
+
+def uri(file: str) -> str:
+    """The relative path as a URI reference."""
+    if file == STDIN:
+        return "stdin"
+    path = relative(file)
+    return PurePath(path).as_uri() if PurePath(path).is_absolute() else quote(path, safe="/")
