@@ -32,10 +32,15 @@ test-engine: engine ## tests on the real engine and API server
 bench: $(INSTALLED) ## measure the speeds of docs/performance.md
 	$(PYTEST) tests/performance
 
-check: $(INSTALLED) ## everything a change must pass: lint, format, types, tests
+docs: $(INSTALLED) ## write the rules' pages and the schemas anew, from the code
+	$(BIN)/python -m triplane.settings.schema
+	$(BIN)/python -m triplane.reporting.generated_docs
+
+check: $(INSTALLED) ## everything a change must pass: lint, format, types, docs, tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python -m triplane.reporting.generated_docs --check
 	$(MAKE) test
 
 golden: $(INSTALLED) ## write the golden files anew; read the diff before you commit it
@@ -45,4 +50,4 @@ lock: $(INSTALLED) ## resolve requirements.lock anew
 	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --no-header --no-annotate --upgrade -o requirements.lock
 
-.PHONY: help install preview test engine test-engine bench check golden lock
+.PHONY: help install preview test engine test-engine bench docs check golden lock

@@ -69,6 +69,11 @@ class Example:
         return frozenset((words[0], words[1]) for words in lines)
 
     @property
+    def assumed(self) -> str:
+        """The parameters it sets, as written; empty: the defaults do."""
+        return " ".join(line.removeprefix("assumes:").strip() for line in self._comments if line.startswith("assumes:"))
+
+    @property
     def parameters(self) -> Parameters:
         written: dict[str, Any] = {}
         for line in self._comments:
