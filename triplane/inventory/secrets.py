@@ -11,8 +11,9 @@ _SECRET_WORDS = (
     r"password|passwd|secret|token|credential|api[-_]?key|private[-_]?key|access[-_]?key|client[-_]?key|kubeconfig"
 )
 _SECRET_KEY = re.compile(rf"(?i)({_SECRET_WORDS})")
-# References to a secret by its name are no secret: secretKeyRef, secretName, tokenSecretRef, imagePullSecrets.
-_REFERENCE_KEY = re.compile(r"(?i)(ref|refs|name|names|namespace|class|path|file|mountpath|optional|pullsecrets)$")
+# References to a secret by its name are no secret: secretKeyRef, secretName, tokenSecretRef, imagePullSecrets; nor is
+# httpTokens, which says whether EC2 metadata asks for a token.
+_REFERENCE_KEY = re.compile(r"(?i)(ref|refs|name|names|namespace|class|path|file|mountpath|optional|pullsecrets|httptokens)$")
 _SECRET_LINE = re.compile(rf"(?i)^(\s*-?\s*[\"']?([\w.-]*(?:{_SECRET_WORDS})[\w.-]*)[\"']?\s*:\s*)(\S.*)$")
 _INLINE = re.compile(
     rf"(?i)((?:--?|\b)[\w.-]*(?:{_SECRET_WORDS})[\w.-]*[\"']?\s*[=:]\s*[\"']?)(?!\*\*\*)([^\s\"',}}\]]+)"

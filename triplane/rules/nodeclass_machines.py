@@ -100,7 +100,7 @@ def gpu_node_has_room_for_an_image_and_a_model(node_class: NodeClass, context: C
         yield unknown(DEVICES, "the volume has the size of the AMI's own")
     elif least > _DEFAULT_GIB:
         found = f"without {device}" if node_class.block_devices else None
-        yield fail(DEVICES, found, f"{device} has 20Gi: {too_small}", default="20Gi")
+        yield fail(DEVICES, found, f"{device} has 20Gi: {too_small}")
 
 
 @rule(

@@ -73,7 +73,7 @@ def expiry_of_protected_pods_ends(pool: NodePool, context: Context) -> Verdicts:
         return
     if (workload := protected_on(pool, context)) is not None:
         consequence = f"an expired node hangs, tainted and paid for, as long as pods of {workload} run"
-        yield fail(GRACE_PERIOD, None, consequence, default="waits for ever", related=(workload,))
+        yield fail(GRACE_PERIOD, None, consequence, default="none: it waits for ever", related=(workload,))
 
 
 @rule(

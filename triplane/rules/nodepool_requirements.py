@@ -187,10 +187,14 @@ def _judged(requirement: Requirement, group: str) -> Iterator[Verdict]:
     elif key not in _CORE_KEYS and _is_misplaced(domain, name):
         consequence = "a label like any other, it constrains nothing: the cheapest node of any kind carries it"
         right = next(
-            (known for known in sorted(_CORE_KEYS) if known.endswith(f"/{name}")),
+            (known for known in sorted(_CORE_KEYS, key=_by_age) if known.endswith(f"/{name}")),
             f"{group or AWS_DOMAINS[0]}/{name}",
         )
         yield fail(path, key, f"{consequence}; did you mean {right}?")
+
+
+def _by_age(key: str) -> tuple[bool, str]:
+    return "beta" in key, key
 
 
 def _is_misplaced(domain: str, name: str) -> bool:

@@ -154,9 +154,9 @@ def serving_does_not_depend_on_a_capacity_block(workload: Workload, context: Con
         place = landing.of(template) if template.gpus else None
         if place is not None and all(blocks.only(pool) for pool in place.pools):
             pool = place.pools[0].resource
-            consequence = f"they land only on {pool}, whose nodes go 40 minutes before its Capacity Block ends"
+            consequence = "its nodes go 40 minutes before the Capacity Block ends, and the pods have nowhere else to go"
             related = tuple(pool.resource for pool in place.pools[:5])
-            yield fail(template.path, "the pods' spec", consequence, related=related)
+            yield fail(template.path, f"only for {pool}", consequence, related=related)
 
 
 @rule(
@@ -240,7 +240,7 @@ def delete_first_only_with_targeted_reservations(node_class: NodeClass, context:
             return
     for reservation in context.inventory.relation(ReservationSelectors).reservations(node_class):
         if reservation.open:
-            found = f"open reservation {reservation.resource.name}"
+            found = f"with the open reservation {reservation.resource.name}"
             yield fail(TERMS, found, consequence, related=(reservation.resource,))
             return
 
