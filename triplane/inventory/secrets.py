@@ -13,7 +13,9 @@ _SECRET_WORDS = (
 _SECRET_KEY = re.compile(rf"(?i)({_SECRET_WORDS})")
 # References to a secret by its name are no secret: secretKeyRef, secretName, tokenSecretRef, imagePullSecrets; nor is
 # httpTokens, which says whether EC2 metadata asks for a token.
-_REFERENCE_KEY = re.compile(r"(?i)(ref|refs|name|names|namespace|class|path|file|mountpath|optional|pullsecrets|httptokens)$")
+_REFERENCE_KEY = re.compile(
+    r"(?i)(ref|refs|name|names|namespace|class|path|file|mountpath|optional|pullsecrets|httptokens)$"
+)
 _SECRET_LINE = re.compile(rf"(?i)^(\s*-?\s*[\"']?([\w.-]*(?:{_SECRET_WORDS})[\w.-]*)[\"']?\s*:\s*)(\S.*)$")
 _INLINE = re.compile(
     rf"(?i)((?:--?|\b)[\w.-]*(?:{_SECRET_WORDS})[\w.-]*[\"']?\s*[=:]\s*[\"']?)(?!\*\*\*)([^\s\"',}}\]]+)"
