@@ -27,6 +27,7 @@ VERBS = {
     "check": Verb("check", "Judge manifests: files, folders, or - for standard input."),
     "explain": Verb("explain", "Explain one rule: what it demands, why, the fix, examples."),
     "rules": Verb("explain", "List all rules."),
+    "simulate": Verb("simulate", "Run a stack in time under a load: late requests, idle GPUs, cost; side by side."),
     "init": Verb("init", "Write a stack file from objects that exist."),
     "pack": Verb("pack", "Print the folder of the policy pack."),
 }
@@ -39,6 +40,8 @@ INPUT_ERRORS = {
     "triplane.manifests.identity": "ManifestError",
     "triplane.program.recorded": "ProgramError",
     "triplane.settings.problems": "SettingsError",
+    "triplane.simulation.errors": "SimulationError",
+    "triplane.simulation.workload.traces": "TraceError",
 }
 TRACEBACK = "TRIPLANE_TRACEBACK"
 

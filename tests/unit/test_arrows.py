@@ -19,8 +19,18 @@ MAY_IMPORT: dict[str, set[str]] = {
     "simulation": {"settings", "catalog"},
     "program": {"settings", "documents", "inventory"},
     "testing": {"program", "settings"},
-    "reporting": {"rules", "inventory", "documents", "program", "manifests", "settings", "catalog"},
-    "commands": {"settings", "documents", "catalog", "manifests", "program", "inventory", "rules", "reporting"},
+    "reporting": {"rules", "inventory", "documents", "program", "manifests", "settings", "catalog", "simulation"},
+    "commands": {
+        "settings",
+        "documents",
+        "catalog",
+        "manifests",
+        "program",
+        "inventory",
+        "rules",
+        "reporting",
+        "simulation",
+    },
     "cli": {"commands"},
     "components": {"settings", "manifests", "documents", "catalog"},
     "policies": {"rules", "inventory", "documents", "catalog"},
@@ -100,7 +110,9 @@ def test_pulumi_stays_where_the_engine_is(path: Path) -> None:
         assert not modules & {"pulumi", "pulumi_policy"}
 
 
-@pytest.mark.parametrize("path", [p for p in source_files() if p.is_relative_to(ROOT / "triplane")], ids=lambda p: str(p.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "path", [p for p in source_files() if p.is_relative_to(ROOT / "triplane")], ids=lambda p: str(p.relative_to(ROOT))
+)
 def test_the_library_imports_without_pulumi(path: Path) -> None:
     if path.is_relative_to(ROOT / "triplane" / "program" / "recording.py"):
         return  # the one file that runs a program; `triplane.program` itself imports it only when a program runs
@@ -110,7 +122,8 @@ def test_the_library_imports_without_pulumi(path: Path) -> None:
 def test_the_distribution_carries_every_package() -> None:
     declared = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"])
     on_disk = {
-        ("triplane." if path.parts[len(ROOT.parts)] != "triplane" else "") + ".".join(path.parent.relative_to(ROOT).parts)
+        ("triplane." if path.parts[len(ROOT.parts)] != "triplane" else "")
+        + ".".join(path.parent.relative_to(ROOT).parts)
         for folder in ("triplane", "components", "policies")
         for path in (ROOT / folder).rglob("__init__.py")
     }

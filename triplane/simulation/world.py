@@ -1,0 +1,590 @@
+"""One run: requests, replicas, gangs and nodes in one clock, under one strategy and one seed.
+
+Replicas are decided every 15 s from metrics that are as old as they would be; a new replica waits for its gang's place,
+a place may wait for a node, a placed replica loads its image, weights and engine, and then takes requests. On the way
+down it takes no new ones and leaves when its own are done.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from triplane.settings.models import ModelSettings, RoleName
+from triplane.settings.stack import StackSettings
+from triplane.simulation import hpa
+from triplane.simulation.clock import Clock
+from triplane.simulation.coldstart import ColdStart, Draws
+from triplane.simulation.engines import RoleEngine
+from triplane.simulation.fair_share import Queue, Triple
+from triplane.simulation.kernel import ClientModel, GapCounts, Outcomes, Serving
+from triplane.simulation.nodes import Node, NodeLayer
+from triplane.simulation.nodes_plan import PoolPlan
+from triplane.simulation.requests import Ints, Requests
+from triplane.simulation.scenarios import Scenario
+from triplane.simulation.signals import DCGM, NVML, SCRAPE, SYNC, Observer, RoleAutoscaler, autoscaler
+from triplane.simulation.strategies import Strategy
+from triplane.simulation.world_groups import Group, decide, pod_request, queues
+from triplane.simulation.world_ledger import Ledger, cost, paid_seconds
+
+GRACE = 600.0
+"""Longest drain of a pod, where the workload does not say: the manifests' own default."""
+_DRAIN_LOOK = 1.0
+_EVICT_AGAIN = 5.0
+_CYCLE = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened: scaled, placed, ready, nodeOrdered, ..."""
+
+    at: float
+    kind: str
+    subject: str
+    detail: str
+
+
+@dataclass(slots=True)
+class RoleState:
+    """A role's autoscaler with its memory, and what it last wanted."""
+
+    scaler: RoleAutoscaler
+    request: Triple
+    pods: int
+    grace: float
+    spec: int
+    memory: hpa.HpaState = field(default_factory=hpa.HpaState)
+    active_at: float = 0.0
+    made: int = 0
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What one run gave, before anything is summed up."""
+
+    seed: int
+    outcomes: Outcomes
+    output_tokens: Ints
+    gaps: GapCounts
+    gpu_seconds: Mapping[str, float]
+    paid_gpu_seconds: float
+    dollars: float
+    events: Sequence[Event]
+    times: Sequence[float]
+    series: Mapping[str, Sequence[float]]
+    evictions: Mapping[str, int]
+    evicted_requests: int
+    scalings: int
+    preemptions: int
+
+
+class World:
+    """A model of a stack under load. `run` simulates it once."""
+
+    def __init__(
+        self,
+        stack: StackSettings,
+        model_name: str,
+        requests: Requests,
+        scenario: Scenario,
+        strategy: Strategy,
+        plans: Mapping[str, PoolPlan],
+        engines: Mapping[RoleName, RoleEngine],
+        seed: int,
+        *,
+        compiled: bool | None = None,
+    ) -> None:
+        self.stack, self.scenario, self.strategy, self.seed = stack, scenario, strategy, seed
+        self.model_name = model_name
+        self.model: ModelSettings = stack.models[model_name]
+        self.plans = dict(plans)
+        self.clock = Clock()
+        self.draws = Draws(seed)
+        self.ledger = Ledger(self.plans)
+        self.events: list[Event] = []
+        self.groups: list[Group] = []
+        self.evictions: dict[str, int] = {}
+        self.evicted_requests = 0
+        self.scalings = 0
+        self._lost_busy = {"serving": 0.0, "draining": 0.0}
+        self._preempted = 0
+        self._cycle_planned = False
+        self._pending_pods: dict[str, list[int]] = {}
+        self._queues: list[Queue] = queues(stack.queues)
+        self.times: list[float] = []
+        self.series: dict[str, list[float]] = {}
+        cold = scenario.cold_start or self.model.cold_start
+        self.cold_start = ColdStart.of(cold.total_seconds())
+        client = scenario.client
+        self.serving = Serving(
+            requests,
+            {role: engine.limits for role, engine in engines.items()},
+            routing=scenario.routing,
+            skew=scenario.skew,
+            client=ClientModel(
+                timeout=client.timeout.total_seconds() if client.timeout else math.inf,
+                retries=client.retries,
+                concurrency=client.concurrency,
+            ),
+            seed=seed,
+            compiled=compiled,
+        )
+        self.observer = Observer(self.serving)
+        self.nodes = NodeLayer(
+            self.plans,
+            self,
+            self.clock,
+            self.draws,
+            self.log,
+            self._settle,
+            cold_start=self.cold_start,
+            provisioner=strategy.provisioner,
+            consolidation=strategy.consolidation,
+            start=scenario.begin,
+            refusals=scenario.refusals,
+            spot_per_hour=scenario.spot_interruptions,
+        )
+        self.roles = {role: self._role_state(role, strategy) for role in self.model.roles}
+        self._start()
+
+    # --- the start ----------------------------------------------------------------------------------------------
+
+    def _role_state(self, role_name: RoleName, strategy: Strategy) -> RoleState:
+        role = self.model.roles[role_name]
+        workload = role.workload
+        request = pod_request(role.gpus, workload, self.plans[role.pool])
+        grace = workload.termination_grace.total_seconds() if workload and workload.termination_grace else GRACE
+        scaler = autoscaler(self.stack, self.model, role_name, strategy)
+        spec = self.scenario.start_replicas.get(role_name, role.replicas.min)
+        return RoleState(scaler, request, role.hosts, min(grace, self.plans[role.pool].grace), spec)
+
+    def _start(self) -> None:
+        for name, plan in self.plans.items():
+            for _ in range(plan.static):
+                self.nodes.place_now(name)
+        for role_name, state in self.roles.items():
+            for _ in range(state.spec):
+                self._stand(self._replica(role_name, state, 0.0))
+        for name, job in self.scenario.jobs.items():
+            self.clock.at(job.at.total_seconds() if job.at else 0.0, lambda now, name=name: self._submit(name, now))  # type: ignore[misc]
+        for drift in self.scenario.drift:
+            self.clock.at(drift.at.total_seconds(), lambda now, pool=drift.pool: self.nodes.drift(pool, now))  # type: ignore[misc]
+        self._scrape(0.0)
+        uniform = self.draws.uniform
+        self.clock.every(SCRAPE, SCRAPE * uniform("scrape: phase"), self._scrape)
+        dcgm = NVML + (DCGM - NVML) * uniform("dcgm: phase")
+        self.clock.every(DCGM, dcgm - NVML, lambda now: self._at(now).observer.open_sample())
+        self.clock.every(DCGM, dcgm, lambda now: self._at(now).observer.close_sample())
+        for role_name in self.roles:
+            phase = SYNC * uniform(f"{role_name}: sync phase")
+            self.clock.every(SYNC, phase, lambda now, role=role_name: self._sync(role, now))  # type: ignore[misc]
+
+    def _stand(self, group: Group) -> None:
+        """Put a replica of the start on nodes that are there, and let it serve at once."""
+        for index in range(len(group.nodes)):
+            standing = [node for node in self.nodes.standing(group.pool) if node.free >= group.gpus]
+            node = max(standing, key=lambda one: one.used, default=None) or self.nodes.place_now(group.pool)
+            self._hold(group, index, node, 0.0)
+            node.images.add(group.kind)
+        group.placed = group.first_placed = 0.0
+        self._serve(group, 0.0)
+
+    # --- time ---------------------------------------------------------------------------------------------------
+
+    def _at(self, now: float) -> "World":
+        """Bring the kernel to this moment."""
+        self.serving.advance(now)
+        return self
+
+    def _settle(self, now: float) -> None:
+        self.ledger.settle(now, self.nodes.nodes, self.groups)
+
+    def log(self, at: float, kind: str, subject: str, detail: str = "") -> None:
+        """Keep what happened."""
+        self.events.append(Event(at, kind, subject, detail))
+
+    def run(self, horizon: float, samples: int = 240) -> RunResult:
+        """Simulate up to the horizon, seconds, and sum up."""
+        step = max(SYNC, horizon / samples)
+        self.clock.every(step, 0.0, self._sample)
+        self.clock.run(horizon)
+        self._at(horizon)
+        self._settle(horizon)
+        busy = dict(self._lost_busy)
+        seen = self.serving.signals()
+        worked = dict(zip(seen.slots.tolist(), seen.busy.tolist(), strict=True))
+        for group in self.groups:
+            if group.slot >= 0 and group.phase in ("serving", "draining"):
+                self._book(group, worked.get(group.slot, 0.0), busy)
+        return RunResult(
+            seed=self.seed,
+            outcomes=self.serving.outcomes(),
+            output_tokens=self.serving.requests.output_tokens,
+            gaps=self.serving.itl(),
+            gpu_seconds=self.ledger.close(busy["serving"], busy["draining"]),
+            paid_gpu_seconds=paid_seconds(self.nodes.nodes, self.plans, horizon),
+            dollars=cost(self.nodes.nodes, self.plans, horizon),
+            events=self.events,
+            times=self.times,
+            series=self.series,
+            evictions=self.evictions,
+            evicted_requests=self.evicted_requests,
+            scalings=self.scalings,
+            preemptions=self._preempted + int(seen.preemptions.sum()),
+        )
+
+    @staticmethod
+    def _book(group: Group, busy: float, into: dict[str, float]) -> None:
+        at_drain = busy if math.isnan(group.drained) else group.busy_at_drain
+        into["serving"] += at_drain * group.size
+        into["draining"] += (busy - at_drain) * group.size
+
+    # --- replicas -----------------------------------------------------------------------------------------------
+
+    def _members(self) -> dict[str, frozenset[int]]:
+        return {
+            role: frozenset(g.slot for g in self.groups if g.kind == role and g.phase == "serving" and not g.is_job)
+            for role in self.roles
+        }
+
+    def _blind(self, now: float) -> bool:
+        return any(
+            o.at.total_seconds() <= now < o.at.total_seconds() + o.duration.total_seconds()
+            for o in self.scenario.outages
+        )
+
+    def _scrape(self, now: float) -> None:
+        if not self._blind(now):
+            self._at(now).observer.scrape(now, self._members())
+
+    def _replicas(self, role: str) -> list[Group]:
+        return [group for group in self.groups if group.kind == role and group.alive and not group.is_job]
+
+    def _pods(self, role: str) -> list[hpa.Pod]:
+        duty = self.observer.reading.roles[role].duty if role in self.observer.reading.roles else {}
+        pods = []
+        for group in self._replicas(role):
+            placed = group.phase != "pending"
+            # A loading pod has GPUs, and DCGM reports that they do nothing.
+            sample = duty.get(group.slot) if group.phase == "serving" else 0.0 if group.phase == "loading" else None
+            pods.append(
+                hpa.Pod(
+                    phase="running" if placed else "pending",
+                    ready=group.phase == "serving",
+                    sample=None if sample is None else hpa.milli(sample),
+                )
+            )
+        return pods
+
+    def _sync(self, role: RoleName, now: float) -> None:
+        """One sync of the role's HPA, and of KEDA between 0 and 1."""
+        self._at(now)
+        state, reading = self.roles[role], self.observer.reading
+        blind = self._blind(now)
+        scaler, least = state.scaler, state.scaler.role.replicas.min
+        demand = scaler.demand(reading)
+        if demand > 0:
+            state.active_at = now
+        if state.spec == 0:
+            if demand > 0 and not blind:
+                self._scale(role, 1, now, f"{demand:.1f} waiting at no replica")
+            return
+        if least == 0 and state.spec == 1 and not blind and now - state.active_at >= scaler.cooldown:
+            self._scale(role, 0, now, f"nothing for {scaler.cooldown:.0f} s")
+            return
+        metrics = scaler.metrics(reading, self._pods(role), blind)
+        decision = hpa.sync(scaler.bounds, state.memory, now, state.spec, len(self._replicas(role)), metrics)
+        state.memory = decision.state
+        if decision.replicas != state.spec:
+            name, value, target = scaler.shown(reading)
+            self._scale(role, decision.replicas, now, f"{name} {value:.2f} of {target:g} ({decision.reason})")
+
+    def _scale(self, role: RoleName, replicas: int, now: float, why: str) -> None:
+        state = self.roles[role]
+        self.log(now, "scaled", role, f"{state.spec} to {replicas}: {why}")
+        self.scalings += 1
+        state.spec = replicas
+        self._reconcile(role, now)
+
+    def _reconcile(self, role: RoleName, now: float) -> None:
+        """Create or delete replicas until there are as many as the target asks for."""
+        state = self.roles[role]
+        alive = self._replicas(role)
+        for _ in range(state.spec - len(alive)):
+            self._replica(role, state, now)
+            self._plan_cycle(now)
+        for group in self._to_go(alive, len(alive) - state.spec):
+            self._leave(group, "scaled down", now, state.grace)
+
+    @staticmethod
+    def _to_go(alive: list[Group], count: int) -> list[Group]:
+        """As a ReplicaSet ranks them: without a place, not ready, beside most others of its kind, youngest."""
+        beside: dict[str, int] = {}
+        for group in alive:
+            for node in group.nodes:
+                if node is not None:
+                    beside[node.name] = beside.get(node.name, 0) + 1
+
+        def rank(group: Group) -> tuple[int, int, float]:
+            order = {"pending": 0, "loading": 1}.get(group.phase, 2)
+            crowd = max((beside[node.name] for node in group.nodes if node is not None), default=0)
+            return (order, -crowd, -group.created)
+
+        return sorted(alive, key=rank)[: max(0, count)]
+
+    def _replica(self, role_name: RoleName, state: RoleState, now: float) -> Group:
+        role = self.model.roles[role_name]
+        state.made += 1
+        group = Group(
+            f"{role_name}-{state.made}", role_name, False, role.queue, role.pool, state.request, [None] * state.pods,
+            role.preemptible, 100, now,
+        )  # fmt: skip
+        self._settle(now)
+        self.groups.append(group)
+        return group
+
+    def _submit(self, name: str, now: float) -> None:
+        job = self.scenario.jobs[name]
+        count = sum(group.kind == name and group.is_job for group in self.groups)
+        request = pod_request(job.gpus, None, self.plans[job.pool])
+        again = f"-{count + 1}" if count else ""
+        group = Group(
+            f"{name}{again}", name, True, job.queue, job.pool, request, [None] * job.pods, job.preemptible,
+            job.priority, now, duration=job.duration.total_seconds() if job.duration else math.inf,
+        )  # fmt: skip
+        self._settle(now)
+        self.groups.append(group)
+        self.log(now, "submitted", group.name, f"{job.pods} pods of {job.gpus} GPUs")
+        self._plan_cycle(now)
+
+    # --- places -------------------------------------------------------------------------------------------------
+
+    def _plan_cycle(self, now: float) -> None:
+        if not self._cycle_planned:
+            self._cycle_planned = True
+            # KAI runs a cycle a second; kube-scheduler takes a pod as it comes.
+            wait = _CYCLE if self.strategy.scheduler == "kai" else 0.0
+            self.clock.at(now + wait, self._cycle)
+
+    def _cycle(self, now: float) -> None:
+        """One scheduling cycle; what stays pending is marked, and a provisioner may buy for it."""
+        self._cycle_planned = False
+        self._settle(now)
+        for pool in self.plans:
+            pending = [group for group in self.groups if group.pool == pool and group.phase == "pending"]
+            if not pending:
+                continue
+            living = [group for group in self.groups if group.phase != "gone"]
+            ready = [node for node in self.nodes.standing(pool) if node.phase == "ready"]
+            outcome = decide(self.strategy.scheduler, pool, living, ready, self._queues, now)
+            for group, why in outcome.evicted:
+                self._evict(group, why.split(" ")[0], now, GRACE, why)
+            for group, index, node in outcome.bound:
+                self._hold(group, index, node, now)
+            for group in pending:
+                self._after_cycle(group, outcome.refused.get(group.name), group.name in outcome.waiting, now)
+            if self._mark(pool):
+                self.nodes.pods_pending(now)
+                if any(group.is_job for group in living):
+                    # Minimum run times and fair shares change with time alone.
+                    self.clock.at(now + 10.0, self._look_again)
+
+    def _look_again(self, now: float) -> None:
+        if any(group.phase == "pending" for group in self.groups):
+            self._plan_cycle(now)
+
+    def _after_cycle(self, group: Group, refused: str | None, waiting: bool, now: float) -> None:
+        if all(group.nodes):
+            group.unschedulable = False
+            self._load(group, now)
+            return
+        if refused and refused != group.refused:
+            self.log(now, "refused", group.name, refused)
+        group.refused = refused
+        group.unschedulable = not waiting
+
+    def _mark(self, pool: str) -> bool:
+        self._pending_pods[pool] = [
+            group.gpus
+            for group in self.groups
+            if group.pool == pool and group.phase == "pending" and group.unschedulable
+            for node in group.nodes
+            if node is None
+        ]
+        return bool(self._pending_pods[pool])
+
+    def pending(self, pool: str) -> list[int]:
+        """GPUs of each pod that is marked unschedulable."""
+        self._mark(pool)
+        return self._pending_pods[pool]
+
+    def node_ready(self, now: float) -> None:
+        """A node can take pods: the scheduler looks."""
+        self._plan_cycle(now)
+
+    def _hold(self, group: Group, index: int, node: Node, now: float) -> None:
+        self._settle(now)
+        group.nodes[index] = node
+        node.held[group.name] = node.held.get(group.name, 0) + group.gpus
+        self.nodes.touched(node, now)
+        if math.isnan(group.first_placed):
+            group.first_placed = now
+            if len(group.nodes) > 1 and not all(group.nodes) and self.strategy.scheduler == "kubeScheduler":
+                self.log(now, "partial", group.name, "holds GPUs and waits for the rest of its gang")
+
+    def _load(self, group: Group, now: float) -> None:
+        """All pods have a node: image where it is not there, weights, engine."""
+        cold, draws = self.cold_start, self.draws
+        image = 0.0
+        for node in {node.name: node for node in group.nodes if node is not None}.values():
+            if group.kind not in node.images:
+                node.images.add(group.kind)
+                image = max(image, draws.seconds(f"{group.kind}: image", cold.image))
+        weights = draws.seconds(f"{group.kind}: weights", cold.weights)
+        engine = draws.seconds(f"{group.kind}: engine", cold.engine)
+        group.phase, group.placed = "loading", now
+        where = ", ".join(sorted({node.name for node in group.nodes if node is not None}))
+        detail = f"on {where}: image {image:.0f} s, weights {weights:.0f} s, engine {engine:.0f} s"
+        self.log(now, "placed", group.name, detail)
+        self.clock.at(now + image + weights + engine, lambda at: self._serve(group, at))
+
+    def _serve(self, group: Group, now: float) -> None:
+        if group.phase not in ("pending", "loading"):
+            return
+        self._settle(now)
+        group.phase, group.ready = "serving", now
+        if now > 0:
+            self.log(now, "ready", group.name, f"{now - group.created:.0f} s after it was asked for")
+        if group.is_job:
+            self.clock.at(now + group.duration, lambda at: self._finish(group, at))
+            return
+        self._at(now)
+        group.slot = self.serving.add(group.kind)  # type: ignore[arg-type]
+
+    def _finish(self, group: Group, now: float) -> None:
+        if group.phase == "serving":
+            self.log(now, "finished", group.name)
+            self._release(group, now)
+
+    # --- the way down -------------------------------------------------------------------------------------------
+
+    def _leave(self, group: Group, why: str, now: float, grace: float) -> None:
+        """A group ends: at once, or once its requests are done, at most `grace` seconds later."""
+        self._settle(now)
+        if group.slot < 0:
+            self._release(group, now)
+            return
+        self._at(now)
+        seen = self.serving.signals()
+        at = seen.slots.tolist().index(group.slot)
+        group.busy_at_drain = float(seen.busy[at])
+        group.phase, group.drained, group.deadline = "draining", now, now + grace
+        self.log(now, "draining", group.name, f"{why}, {int(seen.load[at])} requests on it")
+        self.serving.drain(group.slot)
+        self._look_at_drain(group, now)
+
+    def _look_at_drain(self, group: Group, now: float) -> None:
+        if group.phase != "draining":
+            return
+        self._at(now)
+        if now >= group.deadline or self.serving.removable(group.slot):
+            self._release(group, now)
+        else:
+            self.clock.at(min(now + _DRAIN_LOOK, group.deadline), lambda at: self._look_at_drain(group, at))
+
+    def _release(self, group: Group, now: float) -> None:
+        """Take a group off its nodes; what it still serves is lost."""
+        self._settle(now)
+        if group.slot >= 0:
+            self._at(now)
+            seen = self.serving.signals()
+            at = seen.slots.tolist().index(group.slot)
+            self._book(group, float(seen.busy[at]), self._lost_busy)
+            self._preempted += int(seen.preemptions[at])
+            self.serving.kill(group.slot)
+            self.observer.forget(group.slot)
+            group.slot = -1
+        group.phase, group.ended = "gone", now
+        for node in {node.name: node for node in group.nodes if node is not None}.values():
+            node.held.pop(group.name, None)
+            self.nodes.touched(node, now)
+        if any(other.phase == "pending" for other in self.groups):
+            self._plan_cycle(now)
+
+    def may_move(self, node: Node) -> bool:
+        """Jobs carry do-not-disrupt; a role's PodDisruptionBudget lets one replica go while all others serve."""
+        return all(self._may_evict(group) for group in self._on(node))
+
+    def _on(self, node: Node) -> list[Group]:
+        return [group for group in self.groups if group.name in node.held and group.phase != "gone"]
+
+    def _may_evict(self, group: Group) -> bool:
+        if group.is_job:
+            return False
+        if group.phase == "draining":
+            return True
+        others = [other for other in self.groups if other.kind == group.kind and other.phase != "gone"]
+        return all(other is group or other.phase == "serving" for other in others)
+
+    def evict(self, node: Node, reason: str, now: float, *, grace: float) -> None:
+        """Send every pod of a node away as budgets allow, and all of them once `grace` is over."""
+        deadline = now + grace
+
+        def go_on(at: float) -> None:
+            for group in self._on(node):
+                if group.phase != "draining" and (at >= deadline or self._may_evict(group)):
+                    limit = max(0.0, deadline - at)
+                    self._evict(group, reason, at, min(GRACE, limit), f"{reason} of {node.name}")
+                elif group.phase == "draining" and at >= deadline:
+                    self._release(group, at)
+            if node.held and node.phase == "draining":
+                self.clock.at(min(at + _EVICT_AGAIN, deadline) if at < deadline else at + 1.0, go_on)
+
+        go_on(now)
+
+    def _evict(self, group: Group, cause: str, now: float, grace: float, why: str) -> None:
+        """Delete a group's pods; its owner makes new ones at once."""
+        self.evictions[cause] = self.evictions.get(cause, 0) + 1
+        if group.slot >= 0:
+            seen = self._at(now).serving.signals()
+            self.evicted_requests += int(seen.load[seen.slots.tolist().index(group.slot)])
+        self.log(now, "evicted", group.name, why)
+        self._leave(group, why, now, grace)
+        if group.is_job:
+            self._submit(group.kind, now)
+        else:
+            self._reconcile(group.kind, now)  # type: ignore[arg-type]
+
+    # --- what is watched ------------------------------------------------------------------------------------------
+
+    def _sample(self, now: float) -> None:
+        """One point of every time series."""
+        seen = self._at(now).serving.signals()
+        reading = self.observer.reading
+        self.times.append(now)
+        point: dict[str, float] = {}
+        for role, state in self.roles.items():
+            groups = self._replicas(role)
+            slots = [group.slot for group in groups if group.phase == "serving"]
+            own = np.isin(seen.slots, slots)
+            point[f"{role}.desired"] = state.spec
+            point[f"{role}.ready"] = len(slots)
+            point[f"{role}.loading"] = sum(group.phase == "loading" for group in groups)
+            point[f"{role}.pending"] = sum(group.phase == "pending" for group in groups)
+            point[f"{role}.waiting"] = float(seen.waiting[own].sum())
+            point[f"{role}.running"] = float(seen.running[own].sum())
+            point[f"{role}.kvUsage"] = float(seen.kv_usage[own].mean()) if own.any() else 0.0
+            _, value, target = state.scaler.shown(reading)
+            point[f"{role}.signal"] = value
+            point[f"{role}.target"] = target
+            point[f"{role}.duty"] = reading.roles[role].mean_duty if role in reading.roles else math.nan
+        for pool in self.plans:
+            standing = self.nodes.standing(pool)
+            point[f"{pool}.nodes"] = sum(node.phase in ("ready", "draining") for node in standing)
+            point[f"{pool}.booting"] = sum(node.phase == "booting" for node in standing)
+        for cause, gpus in self.ledger.count(self.nodes.nodes, self.groups).items():
+            point[f"gpus.{cause}"] = gpus
+        point["held"] = self.serving.held
+        for name, value in point.items():
+            self.series.setdefault(name, []).append(value)
