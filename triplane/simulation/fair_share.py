@@ -19,6 +19,24 @@ Triple = tuple[float, float, float]
 ZERO: Triple = (0.0, 0.0, 0.0)
 
 
+def plus(left: Triple, right: Triple) -> Triple:
+    """Sum of two amounts."""
+    return (left[0] + right[0], left[1] + right[1], left[2] + right[2])
+
+
+def minus(left: Triple, right: Triple) -> Triple:
+    """Difference of two amounts."""
+    return (left[0] - right[0], left[1] - right[1], left[2] - right[2])
+
+
+def total(amounts: Sequence[Triple]) -> Triple:
+    """Sum of any number of amounts."""
+    result = ZERO
+    for amount in amounts:
+        result = plus(result, amount)
+    return result
+
+
 @dataclass(frozen=True, slots=True)
 class Queue:
     """A queue as declared. created is a rank or time, lower is older; weight is the over-quota weight.

@@ -6,7 +6,7 @@ plugins/minruntime (commit d5bc503, after v0.17.0). The product runs one cycle a
 
 from collections.abc import Callable
 
-from triplane.simulation.fair_share import Triple
+from triplane.simulation.fair_share import Triple, total
 from triplane.simulation.kai.gang import Gang
 from triplane.simulation.kai.order import Line
 from triplane.simulation.kai.placement import NO_ROOM, place_gang
@@ -18,7 +18,6 @@ from triplane.simulation.kai.queue_rules import (
     is_candidate,
     over_quota,
     reclaim_allowed,
-    total,
 )
 from triplane.simulation.kai.search import Search
 from triplane.simulation.kai.settings import Settings

@@ -6,8 +6,7 @@ Source: kai-scheduler pkg/scheduler/api/podgroup_info and plugins/{elastic,subgr
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from triplane.simulation.fair_share import Triple
-from triplane.simulation.kai.queue_rules import total
+from triplane.simulation.fair_share import Triple, total
 from triplane.simulation.kai.tasks import ACTIVE, ALIVE, USED, TaskState
 from triplane.simulation.scheduling import Group, Job, PodSet
 

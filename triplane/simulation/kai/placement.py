@@ -6,8 +6,9 @@ Source: kai-scheduler pkg/scheduler/actions/common/allocate.go and plugins/{node
 
 from collections.abc import Mapping, Sequence
 
+from triplane.simulation.fair_share import total
 from triplane.simulation.kai.gang import Gang
-from triplane.simulation.kai.queue_rules import Refusal, admission, total
+from triplane.simulation.kai.queue_rules import Refusal, admission
 from triplane.simulation.kai.state import State
 from triplane.simulation.kai.tasks import CPU, GPU, Place, TaskState
 from triplane.simulation.kai.topology import TopologyError, candidates

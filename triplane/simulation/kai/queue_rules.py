@@ -9,28 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from triplane.simulation.fair_share import UNLIMITED, ZERO, Queue, Triple
+from triplane.simulation.fair_share import UNLIMITED, ZERO, Queue, Triple, minus, plus, total
 
 _NO_SHARE_FACTOR = 1000
 """What stands in for a division by a share of 0 in the dominant share."""
-
-
-def plus(left: Triple, right: Triple) -> Triple:
-    """Sum of two amounts."""
-    return (left[0] + right[0], left[1] + right[1], left[2] + right[2])
-
-
-def minus(left: Triple, right: Triple) -> Triple:
-    """Difference of two amounts."""
-    return (left[0] - right[0], left[1] - right[1], left[2] - right[2])
-
-
-def total(amounts: Sequence[Triple]) -> Triple:
-    """Sum of any number of amounts."""
-    result = ZERO
-    for amount in amounts:
-        result = plus(result, amount)
-    return result
 
 
 def _exceeds(amount: float, bound: float) -> bool:

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from triplane.simulation.fair_share import ZERO, Triple, fair_shares
+from triplane.simulation.fair_share import ZERO, Queue, Triple, fair_shares, minus, plus, total
 from triplane.simulation.kai import topology
-from triplane.simulation.kai.queue_rules import QueueState, ancestry, minus, plus, total
+from triplane.simulation.kai.queue_rules import QueueState, ancestry
 from triplane.simulation.kai.settings import Settings
 from triplane.simulation.kai.tasks import USED, Place, TaskState
 from triplane.simulation.scheduling import Action, Cluster, Job, Status
@@ -24,16 +24,19 @@ class State:
             free = minus(node.capacity, cluster.foreign.get(node.name, ZERO))
             self.places[node.name] = Place(node, free)
         self.totals = total([place.idle for place in self.places.values()])
-        self.jobs: dict[str, Job] = {job.name: job for job in cluster.jobs}
+        # The original goes through maps, in random order; ours is fixed, and the order of the view does not matter.
+        self.jobs: dict[str, Job] = {
+            job.name: job for job in sorted(cluster.jobs, key=lambda job: (job.created, job.name))
+        }
         self.tasks: dict[str, list[TaskState]] = {}
-        for job in cluster.jobs:
+        for job in self.jobs.values():
             states = [TaskState(task, job, task.status, task.node) for task in job.tasks]
             self.tasks[job.name] = sorted(states, key=lambda state: state.order)
         self._fill()
         self.trees = {one.name: (one, topology.build(one, list(self.places.values()))) for one in cluster.topologies}
         self.tree = self._queues()
         self.children: dict[str | None, list[QueueState]] = {}
-        for state in self.tree.values():
+        for state in sorted(self.tree.values(), key=lambda state: (state.queue.created, state.queue.name)):
             self.children.setdefault(state.queue.parent, []).append(state)
 
     def _fill(self) -> None:
@@ -43,21 +46,31 @@ class State:
                     self._enter(state, self.places[state.node])
 
     def _queues(self) -> dict[str, QueueState]:
-        declared = {queue.name: QueueState(queue) for queue in self.cluster.queues}
-        requests = dict.fromkeys(declared, ZERO)
-        for job in self.cluster.jobs:
+        # A queue without a way up to a top queue is no part of the tree, nor are its jobs; queues in a circle neither
+        # (they stop the original for good).
+        below: dict[str | None, list[Queue]] = {}
+        for queue in self.cluster.queues:
+            below.setdefault(queue.parent, []).append(queue)
+        tree: dict[str, QueueState] = {}
+        found = list(below.get(None, ()))
+        while found:
+            queue = found.pop()
+            tree[queue.name] = QueueState(queue)
+            found += below.get(queue.name, ())
+        requests = dict.fromkeys(tree, ZERO)
+        for job in self.jobs.values():
             held = total([task.request for task in job.tasks if task.status in ("allocated", "running")])
             pending = total([task.request for task in job.tasks if task.status == "pending"])
-            for state in ancestry(declared, job.queue):
+            for state in ancestry(tree, job.queue):
                 state.allocated = plus(state.allocated, held)
                 if not job.preemptible:
                     state.non_preemptible = plus(state.non_preemptible, held)
                 requests[state.queue.name] = plus(requests[state.queue.name], plus(held, pending))
-        shares = fair_shares(self.cluster.queues, requests, self.totals, self.settings.k_value, self.cluster.usage)
+        declared = [state.queue for state in tree.values()]
+        shares = fair_shares(declared, requests, self.totals, self.settings.k_value, self.cluster.usage)
         for name, share in shares.items():
-            declared[name].fair_share = share
-        # A queue without a way up to a top queue is no part of the tree, nor are its jobs.
-        return {name: declared[name] for name in shares}
+            tree[name].fair_share = share
+        return tree
 
     # Changes, all through one log.
 

@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from triplane.simulation.fair_share import RESOURCES, ZERO, Triple
-from triplane.simulation.kai.queue_rules import plus
+from triplane.simulation.fair_share import RESOURCES, ZERO, Triple, plus
 from triplane.simulation.scheduling import Action, Job, Node, Status, Task
 
 GPU = RESOURCES.index("gpu")

@@ -7,8 +7,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from triplane.simulation.fair_share import ZERO, Triple
-from triplane.simulation.kai.queue_rules import plus, total
+from triplane.simulation.fair_share import ZERO, Triple, plus, total
 from triplane.simulation.kai.tasks import ACTIVE, GPU, Place, TaskState
 from triplane.simulation.scheduling import Constraint, Topology
 
