@@ -159,6 +159,8 @@ class _Accumulated:
         """Take the next batch; False when nobody is left. Those of the hints are passed over."""
         while (gang := self._line.pop()) is not None:
             batch, more = gang.to_evict()
+            if not batch:  # what is left of the job only waits
+                continue
             if any(task.name in self._known for task in batch):
                 rest = [task for task in gang.all() if task.name not in self._known]
                 if rest:
