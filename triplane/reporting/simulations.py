@@ -136,7 +136,11 @@ def _why(c: "Comparison") -> list[str]:
     lines = ["Why (seed of the timeline):"]
     for s in c.strategies:
         lines.append(s.name)
-        lines += [f"  {line}" for line in s.explanation]
+        if not s.explanation:
+            lines.append("  In no minute were 5 % of the requests late or unserved.")
+        for episode in s.explanation:
+            first, *rest = episode.text
+            lines += [f"  {first}", *(f"    {line}" for line in rest)]
     return lines
 
 

@@ -10,7 +10,7 @@ from triplane.settings.models import ModelSettings, RoleName
 from triplane.settings.stack import StackSettings
 from triplane.simulation.coldstart import ColdStart
 from triplane.simulation.engines import RoleEngine, role_engine
-from triplane.simulation.explanation import explain
+from triplane.simulation.explanation import Episode, episodes
 from triplane.simulation.kernel import COMPILE_FROM, numba_available
 from triplane.simulation.loads import Capacity, Load, load_of
 from triplane.simulation.nodes_plan import PoolPlan, pool_plan
@@ -162,7 +162,7 @@ def compare(setup: Setup, progress: Callable[[int, int], None] = lambda done, of
     compiled = offered >= COMPILE_FROM and numba_available()
     finished: dict[str, list[Summary]] = {}
     timelines: dict[str, Timeline] = {}
-    explained: dict[str, list[str]] = {}
+    explained: dict[str, list[Episode]] = {}
     partial = False
     total, done = len(seeds) * len(setup.strategies), 0
     try:
@@ -173,7 +173,8 @@ def compare(setup: Setup, progress: Callable[[int, int], None] = lambda done, of
                 summary = summarize(run, setup.load.horizon, setup.objective, roles, pools)
                 if one.name not in timelines:
                     timelines[one.name] = timeline(run, setup.load.horizon, setup.objective)
-                    explained[one.name] = explain(timelines[one.name], roles)
+                    told = timelines[one.name]
+                    explained[one.name] = episodes(told.times, told.series, told.minutes, told.events, roles)
                 finished.setdefault(one.name, []).append(summary)
                 done += 1
                 progress(done, total)
@@ -196,7 +197,7 @@ def _summed_up(
     setup: Setup,
     finished: dict[str, list[Summary]],
     timelines: dict[str, Timeline],
-    explained: dict[str, list[str]],
+    explained: dict[str, list[Episode]],
     partial: bool,
 ) -> Comparison:
     weights = {"goodput": setup.scenario.weights.goodput, "cost": setup.scenario.weights.cost}

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from triplane.simulation.explanation import Episode
 from triplane.simulation.kernel.state import DONE
 from triplane.simulation.provenance import Coefficient
 from triplane.simulation.requests import Floats
@@ -110,7 +111,7 @@ class StrategyResult:
     estimates: Mapping[str, Estimate]
     score: float | None
     timeline: Timeline
-    explanation: Sequence[str]
+    explanation: Sequence[Episode]
 
 
 @dataclass(frozen=True)

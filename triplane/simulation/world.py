@@ -17,22 +17,17 @@ from triplane.simulation import hpa
 from triplane.simulation.clock import Clock
 from triplane.simulation.coldstart import ColdStart, Draws
 from triplane.simulation.engines import RoleEngine
-from triplane.simulation.fair_share import Queue, Triple
+from triplane.simulation.fair_share import Triple
 from triplane.simulation.kernel import ClientModel, GapCounts, Outcomes, Serving
-from triplane.simulation.nodes import Node, NodeLayer
+from triplane.simulation.nodes import NodeLayer
 from triplane.simulation.nodes_plan import PoolPlan
 from triplane.simulation.requests import Ints, Requests
 from triplane.simulation.scenarios import Scenario
 from triplane.simulation.signals import DCGM, NVML, SCRAPE, SYNC, Observer, RoleAutoscaler, autoscaler
 from triplane.simulation.strategies import Strategy
-from triplane.simulation.world_groups import Group, decide, pod_request, queues
+from triplane.simulation.world_groups import Group, pod_request, queues
 from triplane.simulation.world_ledger import Ledger, cost, paid_seconds
-
-GRACE = 600.0
-"""Longest drain of a pod, where the workload does not say: the manifests' own default."""
-_DRAIN_LOOK = 1.0
-_EVICT_AGAIN = 5.0
-_CYCLE = 1.0
+from triplane.simulation.world_pods import GRACE, PodLayer
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,15 +98,7 @@ class World:
         self.draws = Draws(seed)
         self.ledger = Ledger(self.plans)
         self.events: list[Event] = []
-        self.groups: list[Group] = []
-        self.evictions: dict[str, int] = {}
-        self.evicted_requests = 0
         self.scalings = 0
-        self._lost_busy = {"serving": 0.0, "draining": 0.0}
-        self._preempted = 0
-        self._cycle_planned = False
-        self._pending_pods: dict[str, list[int]] = {}
-        self._queues: list[Queue] = queues(stack.queues)
         self.times: list[float] = []
         self.series: dict[str, list[float]] = {}
         cold = scenario.cold_start or self.model.cold_start
@@ -131,13 +118,25 @@ class World:
             compiled=compiled,
         )
         self.observer = Observer(self.serving)
-        self.nodes = NodeLayer(
+        self.pods = PodLayer(
+            strategy.scheduler,
+            queues(stack.queues),
+            self.cold_start,
+            self.serving,
+            self.clock,
+            self.draws,
+            self.ledger,
+            self.log,
+            replace=self._replaced,
+            forget=self.observer.forget,
+        )
+        self.nodes = self.pods.nodes = NodeLayer(
             self.plans,
-            self,
+            self.pods,
             self.clock,
             self.draws,
             self.log,
-            self._settle,
+            self.pods.settle,
             cold_start=self.cold_start,
             provisioner=strategy.provisioner,
             consolidation=strategy.consolidation,
@@ -165,7 +164,7 @@ class World:
                 self.nodes.place_now(name)
         for role_name, state in self.roles.items():
             for _ in range(state.spec):
-                self._stand(self._replica(role_name, state, 0.0))
+                self.pods.stand(self._replica(role_name, state, 0.0))
         for name, job in self.scenario.jobs.items():
             self.clock.at(job.at.total_seconds() if job.at else 0.0, lambda now, name=name: self._submit(name, now))  # type: ignore[misc]
         for drift in self.scenario.drift:
@@ -180,25 +179,12 @@ class World:
             phase = SYNC * uniform(f"{role_name}: sync phase")
             self.clock.every(SYNC, phase, lambda now, role=role_name: self._sync(role, now))  # type: ignore[misc]
 
-    def _stand(self, group: Group) -> None:
-        """Put a replica of the start on nodes that are there, and let it serve at once."""
-        for index in range(len(group.nodes)):
-            standing = [node for node in self.nodes.standing(group.pool) if node.free >= group.gpus]
-            node = max(standing, key=lambda one: one.used, default=None) or self.nodes.place_now(group.pool)
-            self._hold(group, index, node, 0.0)
-            node.images.add(group.kind)
-        group.placed = group.first_placed = 0.0
-        self._serve(group, 0.0)
-
     # --- time ---------------------------------------------------------------------------------------------------
 
     def _at(self, now: float) -> "World":
         """Bring the kernel to this moment."""
         self.serving.advance(now)
         return self
-
-    def _settle(self, now: float) -> None:
-        self.ledger.settle(now, self.nodes.nodes, self.groups)
 
     def log(self, at: float, kind: str, subject: str, detail: str = "") -> None:
         """Keep what happened."""
@@ -209,14 +195,9 @@ class World:
         step = max(SYNC, horizon / samples)
         self.clock.every(step, 0.0, self._sample)
         self.clock.run(horizon)
-        self._at(horizon)
-        self._settle(horizon)
-        busy = dict(self._lost_busy)
+        self.pods.settle(horizon)
+        busy = self.pods.busy(horizon)
         seen = self.serving.signals()
-        worked = dict(zip(seen.slots.tolist(), seen.busy.tolist(), strict=True))
-        for group in self.groups:
-            if group.slot >= 0 and group.phase in ("serving", "draining"):
-                self._book(group, worked.get(group.slot, 0.0), busy)
         return RunResult(
             seed=self.seed,
             outcomes=self.serving.outcomes(),
@@ -228,23 +209,19 @@ class World:
             events=self.events,
             times=self.times,
             series=self.series,
-            evictions=self.evictions,
-            evicted_requests=self.evicted_requests,
+            evictions=self.pods.evictions,
+            evicted_requests=self.pods.evicted_requests,
             scalings=self.scalings,
-            preemptions=self._preempted + int(seen.preemptions.sum()),
+            preemptions=self.pods.preemptions + int(seen.preemptions.sum()),
         )
-
-    @staticmethod
-    def _book(group: Group, busy: float, into: dict[str, float]) -> None:
-        at_drain = busy if math.isnan(group.drained) else group.busy_at_drain
-        into["serving"] += at_drain * group.size
-        into["draining"] += (busy - at_drain) * group.size
 
     # --- replicas -----------------------------------------------------------------------------------------------
 
     def _members(self) -> dict[str, frozenset[int]]:
         return {
-            role: frozenset(g.slot for g in self.groups if g.kind == role and g.phase == "serving" and not g.is_job)
+            role: frozenset(
+                g.slot for g in self.pods.groups if g.kind == role and g.phase == "serving" and not g.is_job
+            )
             for role in self.roles
         }
 
@@ -259,7 +236,7 @@ class World:
             self._at(now).observer.scrape(now, self._members())
 
     def _replicas(self, role: str) -> list[Group]:
-        return [group for group in self.groups if group.kind == role and group.alive and not group.is_job]
+        return [group for group in self.pods.groups if group.kind == role and group.alive and not group.is_job]
 
     def _pods(self, role: str) -> list[hpa.Pod]:
         duty = self.observer.reading.roles[role].duty if role in self.observer.reading.roles else {}
@@ -313,9 +290,9 @@ class World:
         alive = self._replicas(role)
         for _ in range(state.spec - len(alive)):
             self._replica(role, state, now)
-            self._plan_cycle(now)
+            self.pods.plan_cycle(now)
         for group in self._to_go(alive, len(alive) - state.spec):
-            self._leave(group, "scaled down", now, state.grace)
+            self.pods.leave(group, "scaled down", now, state.grace)
 
     @staticmethod
     def _to_go(alive: list[Group], count: int) -> list[Group]:
@@ -340,217 +317,26 @@ class World:
             f"{role_name}-{state.made}", role_name, False, role.queue, role.pool, state.request, [None] * state.pods,
             role.preemptible, 100, now,
         )  # fmt: skip
-        self._settle(now)
-        self.groups.append(group)
+        self.pods.add(group, now)
+        if now > 0:
+            self.log(now, "asked", group.name)
         return group
 
     def _submit(self, name: str, now: float) -> None:
         job = self.scenario.jobs[name]
-        count = sum(group.kind == name and group.is_job for group in self.groups)
+        count = sum(group.kind == name and group.is_job for group in self.pods.groups)
         request = pod_request(job.gpus, None, self.plans[job.pool])
         again = f"-{count + 1}" if count else ""
         group = Group(
             f"{name}{again}", name, True, job.queue, job.pool, request, [None] * job.pods, job.preemptible,
             job.priority, now, duration=job.duration.total_seconds() if job.duration else math.inf,
         )  # fmt: skip
-        self._settle(now)
-        self.groups.append(group)
+        self.pods.add(group, now)
         self.log(now, "submitted", group.name, f"{job.pods} pods of {job.gpus} GPUs")
-        self._plan_cycle(now)
+        self.pods.plan_cycle(now)
 
-    # --- places -------------------------------------------------------------------------------------------------
-
-    def _plan_cycle(self, now: float) -> None:
-        if not self._cycle_planned:
-            self._cycle_planned = True
-            # KAI runs a cycle a second; kube-scheduler takes a pod as it comes.
-            wait = _CYCLE if self.strategy.scheduler == "kai" else 0.0
-            self.clock.at(now + wait, self._cycle)
-
-    def _cycle(self, now: float) -> None:
-        """One scheduling cycle; what stays pending is marked, and a provisioner may buy for it."""
-        self._cycle_planned = False
-        self._settle(now)
-        for pool in self.plans:
-            pending = [group for group in self.groups if group.pool == pool and group.phase == "pending"]
-            if not pending:
-                continue
-            living = [group for group in self.groups if group.phase != "gone"]
-            ready = [node for node in self.nodes.standing(pool) if node.phase == "ready"]
-            outcome = decide(self.strategy.scheduler, pool, living, ready, self._queues, now)
-            for group, why in outcome.evicted:
-                self._evict(group, why.split(" ")[0], now, GRACE, why)
-            for group, index, node in outcome.bound:
-                self._hold(group, index, node, now)
-            for group in pending:
-                self._after_cycle(group, outcome.refused.get(group.name), group.name in outcome.waiting, now)
-            if self._mark(pool):
-                self.nodes.pods_pending(now)
-                if any(group.is_job for group in living):
-                    # Minimum run times and fair shares change with time alone.
-                    self.clock.at(now + 10.0, self._look_again)
-
-    def _look_again(self, now: float) -> None:
-        if any(group.phase == "pending" for group in self.groups):
-            self._plan_cycle(now)
-
-    def _after_cycle(self, group: Group, refused: str | None, waiting: bool, now: float) -> None:
-        if all(group.nodes):
-            group.unschedulable = False
-            self._load(group, now)
-            return
-        if refused and refused != group.refused:
-            self.log(now, "refused", group.name, refused)
-        group.refused = refused
-        group.unschedulable = not waiting
-
-    def _mark(self, pool: str) -> bool:
-        self._pending_pods[pool] = [
-            group.gpus
-            for group in self.groups
-            if group.pool == pool and group.phase == "pending" and group.unschedulable
-            for node in group.nodes
-            if node is None
-        ]
-        return bool(self._pending_pods[pool])
-
-    def pending(self, pool: str) -> list[int]:
-        """GPUs of each pod that is marked unschedulable."""
-        self._mark(pool)
-        return self._pending_pods[pool]
-
-    def node_ready(self, now: float) -> None:
-        """A node can take pods: the scheduler looks."""
-        self._plan_cycle(now)
-
-    def _hold(self, group: Group, index: int, node: Node, now: float) -> None:
-        self._settle(now)
-        group.nodes[index] = node
-        node.held[group.name] = node.held.get(group.name, 0) + group.gpus
-        self.nodes.touched(node, now)
-        if math.isnan(group.first_placed):
-            group.first_placed = now
-            if len(group.nodes) > 1 and not all(group.nodes) and self.strategy.scheduler == "kubeScheduler":
-                self.log(now, "partial", group.name, "holds GPUs and waits for the rest of its gang")
-
-    def _load(self, group: Group, now: float) -> None:
-        """All pods have a node: image where it is not there, weights, engine."""
-        cold, draws = self.cold_start, self.draws
-        image = 0.0
-        for node in {node.name: node for node in group.nodes if node is not None}.values():
-            if group.kind not in node.images:
-                node.images.add(group.kind)
-                image = max(image, draws.seconds(f"{group.kind}: image", cold.image))
-        weights = draws.seconds(f"{group.kind}: weights", cold.weights)
-        engine = draws.seconds(f"{group.kind}: engine", cold.engine)
-        group.phase, group.placed = "loading", now
-        where = ", ".join(sorted({node.name for node in group.nodes if node is not None}))
-        detail = f"on {where}: image {image:.0f} s, weights {weights:.0f} s, engine {engine:.0f} s"
-        self.log(now, "placed", group.name, detail)
-        self.clock.at(now + image + weights + engine, lambda at: self._serve(group, at))
-
-    def _serve(self, group: Group, now: float) -> None:
-        if group.phase not in ("pending", "loading"):
-            return
-        self._settle(now)
-        group.phase, group.ready = "serving", now
-        if now > 0:
-            self.log(now, "ready", group.name, f"{now - group.created:.0f} s after it was asked for")
-        if group.is_job:
-            self.clock.at(now + group.duration, lambda at: self._finish(group, at))
-            return
-        self._at(now)
-        group.slot = self.serving.add(group.kind)  # type: ignore[arg-type]
-
-    def _finish(self, group: Group, now: float) -> None:
-        if group.phase == "serving":
-            self.log(now, "finished", group.name)
-            self._release(group, now)
-
-    # --- the way down -------------------------------------------------------------------------------------------
-
-    def _leave(self, group: Group, why: str, now: float, grace: float) -> None:
-        """A group ends: at once, or once its requests are done, at most `grace` seconds later."""
-        self._settle(now)
-        if group.slot < 0:
-            self._release(group, now)
-            return
-        self._at(now)
-        seen = self.serving.signals()
-        at = seen.slots.tolist().index(group.slot)
-        group.busy_at_drain = float(seen.busy[at])
-        group.phase, group.drained, group.deadline = "draining", now, now + grace
-        self.log(now, "draining", group.name, f"{why}, {int(seen.load[at])} requests on it")
-        self.serving.drain(group.slot)
-        self._look_at_drain(group, now)
-
-    def _look_at_drain(self, group: Group, now: float) -> None:
-        if group.phase != "draining":
-            return
-        self._at(now)
-        if now >= group.deadline or self.serving.removable(group.slot):
-            self._release(group, now)
-        else:
-            self.clock.at(min(now + _DRAIN_LOOK, group.deadline), lambda at: self._look_at_drain(group, at))
-
-    def _release(self, group: Group, now: float) -> None:
-        """Take a group off its nodes; what it still serves is lost."""
-        self._settle(now)
-        if group.slot >= 0:
-            self._at(now)
-            seen = self.serving.signals()
-            at = seen.slots.tolist().index(group.slot)
-            self._book(group, float(seen.busy[at]), self._lost_busy)
-            self._preempted += int(seen.preemptions[at])
-            self.serving.kill(group.slot)
-            self.observer.forget(group.slot)
-            group.slot = -1
-        group.phase, group.ended = "gone", now
-        for node in {node.name: node for node in group.nodes if node is not None}.values():
-            node.held.pop(group.name, None)
-            self.nodes.touched(node, now)
-        if any(other.phase == "pending" for other in self.groups):
-            self._plan_cycle(now)
-
-    def may_move(self, node: Node) -> bool:
-        """Jobs carry do-not-disrupt; a role's PodDisruptionBudget lets one replica go while all others serve."""
-        return all(self._may_evict(group) for group in self._on(node))
-
-    def _on(self, node: Node) -> list[Group]:
-        return [group for group in self.groups if group.name in node.held and group.phase != "gone"]
-
-    def _may_evict(self, group: Group) -> bool:
-        if group.is_job:
-            return False
-        if group.phase == "draining":
-            return True
-        others = [other for other in self.groups if other.kind == group.kind and other.phase != "gone"]
-        return all(other is group or other.phase == "serving" for other in others)
-
-    def evict(self, node: Node, reason: str, now: float, *, grace: float) -> None:
-        """Send every pod of a node away as budgets allow, and all of them once `grace` is over."""
-        deadline = now + grace
-
-        def go_on(at: float) -> None:
-            for group in self._on(node):
-                if group.phase != "draining" and (at >= deadline or self._may_evict(group)):
-                    limit = max(0.0, deadline - at)
-                    self._evict(group, reason, at, min(GRACE, limit), f"{reason} of {node.name}")
-                elif group.phase == "draining" and at >= deadline:
-                    self._release(group, at)
-            if node.held and node.phase == "draining":
-                self.clock.at(min(at + _EVICT_AGAIN, deadline) if at < deadline else at + 1.0, go_on)
-
-        go_on(now)
-
-    def _evict(self, group: Group, cause: str, now: float, grace: float, why: str) -> None:
-        """Delete a group's pods; its owner makes new ones at once."""
-        self.evictions[cause] = self.evictions.get(cause, 0) + 1
-        if group.slot >= 0:
-            seen = self._at(now).serving.signals()
-            self.evicted_requests += int(seen.load[seen.slots.tolist().index(group.slot)])
-        self.log(now, "evicted", group.name, why)
-        self._leave(group, why, now, grace)
+    def _replaced(self, group: Group, now: float) -> None:
+        """An evicted group's owner makes a new one."""
         if group.is_job:
             self._submit(group.kind, now)
         else:
@@ -583,7 +369,7 @@ class World:
             standing = self.nodes.standing(pool)
             point[f"{pool}.nodes"] = sum(node.phase in ("ready", "draining") for node in standing)
             point[f"{pool}.booting"] = sum(node.phase == "booting" for node in standing)
-        for cause, gpus in self.ledger.count(self.nodes.nodes, self.groups).items():
+        for cause, gpus in self.ledger.count(self.nodes.nodes, self.pods.groups).items():
             point[f"gpus.{cause}"] = gpus
         point["held"] = self.serving.held
         for name, value in point.items():
