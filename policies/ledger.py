@@ -14,6 +14,9 @@ from pulumi_policy import (
     StackValidationPolicy,
 )
 
+from triplane.rules import Rule
+from triplane.rules.doors import NOTHING_UNKNOWN, RULES_WORK
+
 
 class Notes:
     """Notes a resource; "" for the stack as a whole. Taking them clears them, so that each is told once."""
@@ -38,19 +41,12 @@ class Ledger:
     def policies(self) -> list[Policy]:
         """The policies that tell the notes; they must stand after all rules in the pack."""
         return [
-            *_telling(
-                self.unknowns,
-                "PH808",
-                "Something could not be judged.",
-                EnforcementLevel.ADVISORY,
-            ),
-            *_telling(
-                self.defects, "PH809", "A rule failed to run: this is a fault of Triplane.", EnforcementLevel.MANDATORY
-            ),
+            *_telling(self.unknowns, NOTHING_UNKNOWN, EnforcementLevel.ADVISORY),
+            *_telling(self.defects, RULES_WORK, EnforcementLevel.MANDATORY),
         ]
 
 
-def _telling(notes: Notes, name: str, description: str, level: EnforcementLevel) -> list[Policy]:
+def _telling(notes: Notes, rule: Rule, level: EnforcementLevel) -> list[Policy]:
     def tell(urn: str, report: ReportViolation) -> None:
         for text in notes.take(urn):
             report(text, None)
@@ -61,7 +57,12 @@ def _telling(notes: Notes, name: str, description: str, level: EnforcementLevel)
     def on_stack(args: StackValidationArgs, report: ReportViolation) -> None:
         tell("", report)
 
+    description = f"{rule.title}."
     return [
-        ResourceValidationPolicy(name, description, on_resource, level),
-        StackValidationPolicy(f"{name}-stack", description, on_stack, level),
+        ResourceValidationPolicy(rule.id, description, on_resource, level),
+        # Its level follows that of the other (server.py): a configuration names the number only.
+        StackValidationPolicy(f"{rule.id}{STACK}", description, on_stack, level),
     ]
+
+
+STACK = "-stack"

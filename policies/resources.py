@@ -7,10 +7,14 @@ The SDK wraps properties in proxies that raise on unknown values and hands every
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pulumi_policy.proxy import UnknownValueError
+from pulumi_policy.proxy import UnknownValueError, _is_unknown
 
 from triplane.documents import Path
 from triplane.inventory import Origin, Resource, Unknown, pulumi_resource
+
+# The engine's mark of a value on the wire that is a secret (sdk/go/common/resource/properties.go).
+SIGNATURE = "4dabf18193072939515e22adb298388d"
+_SECRET = "1b47061264138c4ac30d75fd1eb44270"
 
 
 def resource_of(
@@ -21,11 +25,15 @@ def resource_of(
 
 
 def _plain(value: Any, path: Path) -> Any:
-    if isinstance(value, str) or value is None or isinstance(value, bool):
+    if isinstance(value, str):
+        return Unknown(path) if _is_unknown(value) else value
+    if value is None or isinstance(value, bool):
         return value
     if isinstance(value, float):
         return int(value) if value.is_integer() else value
     if isinstance(value, Mapping):
+        if SIGNATURE in value and value[SIGNATURE] == _SECRET:
+            return _plain(value["value"], path)
         return {key: _item(value, key, (*path, key)) for key in value}
     if isinstance(value, Sequence):
         return [_item(value, index, (*path, index)) for index in range(len(value))]

@@ -31,10 +31,13 @@ def started_pack() -> Iterator[Door]:
         process.communicate(timeout=10)
 
 
+@pytest.fixture(scope="session")
+def pack_in_process() -> Door:
+    return in_process()
+
+
 @pytest.fixture(params=["in-process", "over-grpc"])
 def door(request: pytest.FixtureRequest) -> Door:
-    if request.param == "in-process":
-        return in_process()
-    started: Door = request.getfixturevalue("started_pack")
-    started.configure({})
-    return started
+    found: Door = request.getfixturevalue("pack_in_process" if request.param == "in-process" else "started_pack")
+    found.configure({})
+    return found

@@ -7,8 +7,7 @@ import pytest
 from pack_door import UNKNOWN_STRING, Door
 from pulumi.runtime.proto import analyzer_pb2
 
-from triplane.rules import Level, all_rules
-from triplane.rules.config import Config
+from triplane.rules import Severity, all_rules
 from triplane.rules.example import Example, examples
 
 RULES = {rule.id: rule for rule in all_rules()}
@@ -48,21 +47,23 @@ def test_the_pack_describes_every_rule(door: Door) -> None:
     assert info.name == "triplane"
     told = {policy.name: policy for policy in info.policies}
     assert len(told) == len(info.policies)
-    assert set(told) == set(RULES) | {"PH808", "PH808-stack", "PH809", "PH809-stack"}
+    assert set(told) == set(RULES) | {"triplane", "PH808", "PH808-stack", "PH809", "PH809-stack"}
     for rule in RULES.values():
         policy = told[rule.id]
         assert policy.displayName == rule.slug
         assert policy.description == rule.title + "."
         assert policy.remediation_steps == rule.fix
         assert policy.severity and list(policy.tags)
-        wanted = {Level.MANDATORY: MANDATORY, Level.ADVISORY: ADVISORY, Level.DISABLED: DISABLED}
-        assert policy.enforcementLevel == wanted[Config().level(rule)]
+        assert policy.url == rule.sources[0]
+        assert policy.framework.name == "Triplane" and policy.framework.reference == rule.id
+        assert set(policy.configSchema.properties) == {"on_unknown", *rule.parameters}
+        assert policy.enforcementLevel == (MANDATORY if rule.severity is Severity.ERROR else ADVISORY)
 
 
 @pytest.mark.parametrize("example", WITH_DEFAULTS, ids=lambda e: f"{e.rule}-{e.kind}.{e.case}")
 def test_the_pack_says_what_the_rule_says(door: Door, example: Example) -> None:
     rule = RULES[example.rule]
-    door.configure({example.rule: MANDATORY})
+    door.configure({"triplane": {"profile": "all"}, example.rule: MANDATORY})
     objects = [sent(resource.data) for resource in example.inventory().resources]
     if rule.scope == "stack":
         violations = door.analyze_stack(objects)

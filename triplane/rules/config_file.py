@@ -17,6 +17,7 @@ under `triplane`, which is a policy of the pack too.
 import dataclasses
 import datetime as dt
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path as FilePath
 from typing import Any, Literal
 
@@ -113,9 +114,12 @@ def read_config(path: str) -> Config:
     return config_of(document.value, path, document)
 
 
-def config_of(written: Any, file: str = "", document: Document | None = None) -> Config:
-    """The configuration of a file's value. Raises ConfigError."""
-    reader = _Reader(file, document)
+def config_of(written: Any, file: str = "", document: Document | None = None, *, strict_profile: bool = True) -> Config:
+    """The configuration of a file's value. Raises ConfigError.
+
+    `strict_profile` refuses a level for a rule that the profile leaves out. The engine sends levels for all rules.
+    """
+    reader = _Reader(file, document, strict_profile)
     config = reader.config(written)
     if reader.problems:
         raise ConfigError(reader.problems)
@@ -125,8 +129,8 @@ def config_of(written: Any, file: str = "", document: Document | None = None) ->
 class _Reader:
     """Reads one configuration and gathers its faults."""
 
-    def __init__(self, file: str, document: Document | None) -> None:
-        self.file, self.document = file, document
+    def __init__(self, file: str, document: Document | None, strict_profile: bool) -> None:
+        self.file, self.document, self.strict_profile = file, document, strict_profile
         self.problems: list[Problem] = []
         self.rules: dict[str, Rule] = {rule.id: rule for rule in (*all_rules(), *door_rules())}
 
@@ -172,13 +176,14 @@ class _Reader:
             annotations_may_ignore=settings.annotations_may_ignore,
             longest_suppression_days=settings.longest_suppression_days,
         )
-        self.outside_the_profile(config, within)
+        if self.strict_profile:
+            self.outside_the_profile(config, within)
         return config
 
     def settings(self, written: Any, path: Path) -> Settings:
         if isinstance(written, str):  # only a level, which is CrossGuard's business
             written = {"enforcementLevel": written}
-        found = self.validated(TypeAdapter(Settings), written, path)
+        found = self.validated(_settings_adapter(), written, path)
         return found if isinstance(found, Settings) else Settings()
 
     def entry(self, id: str, entry: Any, path: Path) -> tuple[Level | None, Mapping[str, Any] | None, OnUnknown | None]:
@@ -198,7 +203,7 @@ class _Reader:
             self.fault((*path, "on_unknown"), "write warn or fail")
             unknown = None
         names = [key for key in entry if key in allowed and key not in ("enforcementLevel", "on_unknown")]
-        own = self.validated(TypeAdapter(Parameters), {key: entry[key] for key in names}, path)
+        own = self.validated(_parameters_adapter(), {key: entry[key] for key in names}, path)
         return level, {name: getattr(own, name) for name in names} if own is not None else None, unknown
 
     def level(self, written: Any, path: Path) -> Level | None:
@@ -254,6 +259,16 @@ class _Reader:
             return None
 
 
+@cache
+def _parameters_adapter() -> TypeAdapter[Any]:
+    return TypeAdapter(Parameters)
+
+
+@cache
+def _settings_adapter() -> TypeAdapter[Any]:
+    return TypeAdapter(Settings)
+
+
 def _explained(fault: Any, written: Any) -> str:
     """A fault of pydantic's in our words."""
     last = str(fault["loc"][-1]) if fault["loc"] else ""
@@ -278,9 +293,10 @@ def _did_you_mean(name: str, names: Iterable[str]) -> str:
     return f": did you mean {' or '.join(near)}?" if near else ""
 
 
+@cache
 def parameter_schemas() -> dict[str, dict[str, Any]]:
     """The JSON Schema of each parameter, with its default and what it means."""
-    schema = TypeAdapter(Parameters).json_schema()
+    schema = _parameters_adapter().json_schema()
     return {name: _untitled(part) for name, part in schema["properties"].items()}
 
 
