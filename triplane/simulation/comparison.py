@@ -113,6 +113,7 @@ def set_up(stack: StackSettings, stack_name: str, scenario: Scenario, folder: Pa
     objective = Objective(slo.ttft_p99.total_seconds() if slo else None, slo.itl_p99.total_seconds() if slo else None)
     names = scenario.strategies or ("asDeclared",)
     load = load_of(scenario, model, capacity, folder)
+    load.requests(0)  # so that a load that cannot be drawn is told before anything runs
     setup = Setup(
         stack, stack_name, model_name, model, scenario, engines, capacity, load,
         tuple(strategy(name) for name in dict.fromkeys(names)), objective,

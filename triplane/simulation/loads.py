@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -88,6 +89,7 @@ def load_of(scenario: Scenario, model: ModelSettings, capacity: "Capacity", fold
         rows.append(Coefficient("load", line, "", "assumed", text))
         rows.append(Coefficient("lengths", "lognormal", "tokens", "published", CHAT_SOURCE))
 
+    @lru_cache(maxsize=2)  # every strategy runs over the same requests, seed by seed
     def draw(seed: int) -> Requests:
         made = generate(curve, lengths, seed, cv=burstiness)
         if len(made) == 0:

@@ -1,6 +1,7 @@
 """Requests, replicas, gangs and nodes together: chains of events that must hold in every run."""
 
 import math
+from itertools import pairwise
 
 import pytest
 
@@ -83,7 +84,7 @@ def test_a_zone_without_capacity_keeps_replicas_waiting() -> None:
     refused = kinds(short, "nodeRefused")
     assert refused and kinds(free, "nodeRefused") == []
     # An offering that was refused is not asked for again within 3 minutes.
-    assert all(later[0] - one[0] >= 180 for one, later in zip(refused, refused[1:], strict=False))
+    assert all(later[0] - one[0] >= 180 for one, later in pairwise(refused))
 
 
 def test_a_reservation_is_not_refused_and_is_paid_for_whole() -> None:
