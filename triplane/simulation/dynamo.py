@@ -174,6 +174,7 @@ def step(
     means: Means,
     gpus: tuple[int, int],
     floors: tuple[int, int] = (0, 0),
+    hit_rate: float = 0.0,
 ) -> Plan:
     """One run of the load loop over both roles. current: prefill and decode workers that exist; loads: what the ready
     ones report; gpus: of one worker each; floors: what traffic asked for. A worker that exists and does not report,
@@ -183,7 +184,7 @@ def step(
             return Plan(*current, held=f"{role} has {number} workers, {len(workers)} report")
     if not any(loads):
         return Plan(*current, held="no worker reports")
-    prefill = prefill_by_load(engine, goals, loads[0], means) if loads[0] else current[0]
+    prefill = prefill_by_load(engine, goals, loads[0], means, hit_rate) if loads[0] else current[0]
     decode = decode_by_load(engine, goals, loads[1], means) if loads[1] else current[1]
     wanted = (max(prefill, floors[0], goals.min_endpoint), max(decode, floors[1], goals.min_endpoint))
     return Plan(*fit_budget(wanted, gpus, goals))
