@@ -3,6 +3,7 @@
 import sys
 import textwrap
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from triplane.commands.check import coloured
 
 if TYPE_CHECKING:
     from triplane.documents import Position
+    from triplane.inventory import Resource
     from triplane.manifests.fleet import FleetManifests
     from triplane.program import Recording
     from triplane.program.written import Written
@@ -92,14 +94,50 @@ def _judged(recording: "Recording", stack: str, settings: "StackSettings") -> "R
     from triplane.rules import Config, Profile, judge
 
     config = Config(profile=Profile[settings.policy.profile.upper()], parameters=_facts(stack, settings))
-    return judge(Inventory(inventory_resources(recording)), config)
+    stand_ins = _stand_ins(settings)
+    report = judge(Inventory([*inventory_resources(recording), *stand_ins]), config)
+    own = tuple(finding for finding in report.findings if finding.resource not in stand_ins)
+    return replace(report, findings=own, judged=report.judged - len(stand_ins))
+
+
+def _stand_ins(settings: "StackSettings") -> "list[Resource]":
+    """The workloads that somebody else declares, as their pod contract says they must be. Without them nothing would
+    join a scaler to its queue and its pool, and a patch could ask for more than either gives."""
+    from triplane.inventory import Origin, Resource
+    from triplane.manifests.identity import ManifestError
+    from triplane.manifests.workloads import scale_target, workload_manifests
+    from triplane.settings.models import WorkloadSettings
+
+    found = []
+    for name, model in settings.models.items():
+        for role_name, role in model.roles.items():
+            if role.workload is not None:
+                continue
+            target = scale_target(name, model, role_name)
+            declared = role.model_copy(update={"workload": WorkloadSettings(image="elsewhere:v0"), "target": None})
+            stand_in = model.model_copy(update={"roles": {**model.roles, role_name: declared}})
+            try:
+                objects = workload_manifests(
+                    name,
+                    stand_in,
+                    role_name,
+                    pool_name=role.pool,
+                    pool=settings.pools[role.pool],
+                    platform=settings.platform,
+                    cluster=settings.cluster,
+                )
+            except ManifestError:
+                continue  # an engine that this stack could not start itself: the owner of the workload can
+            for manifest in objects:
+                if manifest["kind"] == target["kind"]:
+                    manifest["metadata"]["name"] = target["name"]
+                    found.append(Resource(manifest, Origin()))
+    return found
 
 
 def _facts(stack: str, settings: "StackSettings") -> "Parameters":
     """What the stack file says and its objects do not. One cold start stands for all models: the shortest, since each
     model's own windows are derived from its own."""
-    from dataclasses import replace
-
     from triplane.manifests.labels import role_name
     from triplane.manifests.workloads import scale_target
     from triplane.rules.parameters import Duration, Parameters
@@ -127,6 +165,7 @@ def _facts(stack: str, settings: "StackSettings") -> "Parameters":
 
 def _is_fixed(replicas: "ReplicaRange") -> bool:
     return replicas.min == replicas.max
+
 
 def _show_resources(stack: str, settings: "StackSettings", fleet: "FleetManifests", recording: "Recording") -> None:
     from triplane.manifests.identity import identify

@@ -53,9 +53,26 @@ def read_written(folder: Path) -> Written:
     if not (folder / MARKER).is_file():
         message = "is no folder that triplane preview --write wrote"
         raise SettingsError([Problem((), Position(str(folder)), message)])
-    marker = _documents(folder / MARKER)[0]
-    objects = tuple(value for name in marker["files"] for value in _documents(folder / name))
-    return Written(marker["stack"], marker["karpenter"], objects)
+    match _documents(folder / MARKER):
+        case [{"stack": str(stack), "karpenter": str(karpenter), "files": list(names)}]:
+            objects = tuple(
+                _object(value, folder / str(name)) for name in names for value in _documents(folder / str(name))
+            )
+            return Written(stack, karpenter, objects)
+        case _:
+            raise _damaged(folder / MARKER, "does not list what was written")
+
+
+def _object(value: Any, path: Path) -> dict[str, Any]:
+    match value:
+        case {"apiVersion": str(), "kind": str(), "metadata": {"name": str()}}:
+            return dict(value)
+        case _:
+            raise _damaged(path, "is no Kubernetes object any more")
+
+
+def _damaged(path: Path, how: str) -> SettingsError:
+    return SettingsError([Problem((), Position(str(path)), f"{how}: write the folder anew with preview --write")])
 
 
 def _documents(path: Path) -> list[Any]:

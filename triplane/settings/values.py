@@ -46,6 +46,7 @@ class Form:
 _DURATION = re.compile(
     r"(?:(\d+(?:\.\d+)?)d)?(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?(?:(\d+(?:\.\d+)?)ms)?"
 )
+LONGEST_SECONDS = 10 * 366 * 86400
 _UNIT_SECONDS = (Decimal(86400), Decimal(3600), Decimal(60), Decimal(1), Decimal("0.001"))
 
 
@@ -59,6 +60,8 @@ def parse_duration(value: Any) -> dt.timedelta:
     seconds = sum(
         (Decimal(part) * unit for part, unit in zip(match.groups(), _UNIT_SECONDS, strict=True) if part), Decimal(0)
     )
+    if seconds > LONGEST_SECONDS:
+        raise ValueError("is longer than ten years: is the unit right?")
     return dt.timedelta(microseconds=int(seconds * 1_000_000))
 
 
