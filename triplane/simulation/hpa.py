@@ -7,6 +7,7 @@ metrics, targets and requests are whole thousandths of their unit, as the contro
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 INT64_MAX = 2**63 - 1
@@ -271,12 +272,12 @@ class Hpa:
     growth_minimum: int = 4
     scale_to_zero: bool = True
 
-    @property
+    @cached_property
     def has_behaviour(self) -> bool:
         """Whether `behavior` was given."""
         return self.scale_up is not None or self.scale_down is not None
 
-    @property
+    @cached_property
     def tolerances(self) -> Tolerance:
         """Of each direction: the rule's own, or the cluster's."""
         up, down = (rules.tolerance if rules else None for rules in (self.scale_up, self.scale_down))
@@ -284,9 +285,19 @@ class Hpa:
 
     def rules(self, direction: Literal["up", "down"]) -> ScalingRules:
         """One direction with every default filled in."""
-        given = (self.scale_up if direction == "up" else self.scale_down) or ScalingRules()
-        policies = given.policies or (_UP_POLICIES if direction == "up" else _DOWN_POLICIES)
-        return replace(given, policies=policies, select=given.select or "Max", window_s=self.window(direction))
+        return self._up if direction == "up" else self._down
+
+    @cached_property
+    def _up(self) -> ScalingRules:
+        given = self.scale_up or ScalingRules()
+        policies = given.policies or _UP_POLICIES
+        return replace(given, policies=policies, select=given.select or "Max", window_s=self.window("up"))
+
+    @cached_property
+    def _down(self) -> ScalingRules:
+        given = self.scale_down or ScalingRules()
+        policies = given.policies or _DOWN_POLICIES
+        return replace(given, policies=policies, select=given.select or "Max", window_s=self.window("down"))
 
     def window(self, direction: Literal["up", "down"]) -> float:
         """Stabilization window of one direction, seconds."""

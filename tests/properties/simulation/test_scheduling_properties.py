@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.properties.simulation.clusters import clusters
 from triplane.simulation import kube_scheduler
 from triplane.simulation.fair_share import RESOURCES, UNLIMITED
-from triplane.simulation.kai.cycle import schedule
+from triplane.simulation.kai.cycle import decides_anew_at, schedule
 from triplane.simulation.kai.settings import Settings
 from triplane.simulation.kai.state import State
 from triplane.simulation.scheduling import Cluster, Decisions, Job, Task
@@ -110,6 +110,19 @@ def test_kai_does_not_depend_on_the_order_of_the_view(view: Cluster, shuffle: ra
     assert one.bound == two.bound
     assert one.waiting == two.waiting
     assert {n: set(e) for n, e in one.evicted.items()} == {n: set(e) for n, e in two.evicted.items()}
+
+
+@LIMITS
+@given(clusters(), st.floats(0, 40), st.floats(0, 1))
+def test_kai_decides_the_same_until_it_says(view: Cluster, now: float, part: float) -> None:
+    timed = (replace(job, started=job.created + 5, preemption_delay_s=7.0, stale_since=3.0) for job in view.jobs)
+    queues = (replace(queue, reclaim_min_runtime_s=11.0, preempt_min_runtime_s=23.0) for queue in view.queues)
+    view = replace(view, jobs=tuple(timed), queues=tuple(queues))
+    later = min(decides_anew_at(view, now), now + 100)
+    assert later > now
+    between = now + part * (later - now)
+    if between < later:
+        assert schedule(view, between) == schedule(view, now)
 
 
 @LIMITS

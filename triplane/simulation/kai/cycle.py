@@ -4,6 +4,7 @@ Source: kai-scheduler pkg/scheduler/actions/{allocate,consolidation,reclaim,pree
 plugins/minruntime (commit d5bc503, after v0.17.0). The product runs one cycle a second.
 """
 
+import math
 from collections.abc import Callable
 
 from triplane.simulation.fair_share import Triple, total
@@ -38,6 +39,21 @@ def schedule(cluster: Cluster, now: float, settings: Settings = _DEFAULTS) -> De
     cycle.make_room("preempt")
     stale = cycle.end_stale()
     return cycle.decisions(stale)
+
+
+def decides_anew_at(cluster: Cluster, now: float, settings: Settings = _DEFAULTS) -> float:
+    """Earliest later time at which the same view could lead to other decisions; infinity if never. A simulation need
+    not run the cycles in between."""
+    guaranteed = {settings.preempt_min_runtime_s, settings.reclaim_min_runtime_s}
+    for queue in cluster.queues:
+        guaranteed |= {queue.preempt_min_runtime_s or 0.0, queue.reclaim_min_runtime_s or 0.0}
+    times = [job.created + job.preemption_delay_s for job in cluster.jobs]
+    times += [job.started + span for job in cluster.jobs if job.started is not None for span in guaranteed]
+    for job in cluster.jobs:
+        if job.stale_since is not None:
+            grace = settings.staleness_grace_s if job.staleness_grace_s is None else job.staleness_grace_s
+            times.append(job.stale_since + grace)
+    return min((time for time in times if time > now), default=math.inf)
 
 
 class _Cycle:
