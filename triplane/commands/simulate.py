@@ -15,10 +15,11 @@ FILE = click.Path(dir_okay=False, path_type=Path)
 
 @click.command()
 @click.argument("subject", metavar="STACK|SCENARIO.yaml")
+@click.argument("more", nargs=-1, metavar="")
 @click.option("--trace", type=FILE, metavar="FILE", help="Replay a trace: Azure, Mooncake, BurstGPT or plain CSV.")
 @click.option("--speed", type=float, metavar="X", help="Divide the trace's times: 2 doubles its rate.")
 @click.option("--horizon", metavar="TIME", help="What is simulated, such as 30m or 1d.")
-@click.option("--compare", "names", multiple=True, metavar="NAMES", help="Strategies, repeated or comma-separated.")
+@click.option("--compare", "names", multiple=True, metavar="NAMES", help="Strategies to run side by side.")
 @click.option("--seeds", type=int, metavar="N", help="Runs of each strategy (5).")
 @click.option("--model", metavar="NAME", help="Which of the stack's models is under load.")
 @click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Change a setting first: a.b.c=value, as YAML.")
@@ -27,6 +28,7 @@ FILE = click.Path(dir_okay=False, path_type=Path)
 def simulate(
     context: click.Context,
     subject: str,
+    more: tuple[str, ...],
     trace: Path | None,
     speed: float | None,
     horizon: str | None,
@@ -38,24 +40,28 @@ def simulate(
 ) -> None:
     """Simulate a stack, or the scenario of a file: requests, replicas, gangs and nodes in one clock.
 
-    Strategies: asDeclared, dutyCycleHpa, queueDepthHpa, tripleLayer, clusterAutoscaler, consolidating, kubeScheduler.
+    Strategies: asDeclared, dutyCycleHpa, queueDepthHpa, tripleLayer, clusterAutoscaler, consolidating, kubeScheduler,
+    nullReadsAsZero.
     """
     from triplane.settings.overrides import Override, override
     from triplane.settings.source import read_stack
     from triplane.settings.validation import validate
     from triplane.simulation.comparison import compare, set_up
 
+    if more and not names:
+        raise click.UsageError(f"unexpected argument {more[0]}: strategies come after --compare")
     given: dict[str, Any] = {
         "trace": str(trace.resolve()) if trace else None,
         "speed": speed,
         "horizon": horizon,
         "seeds": seeds,
         "model": model,
-        "strategies": [name for text in names for name in text.split(",") if name] or None,
+        "strategies": [name for text in (*names, *more) for name in text.split(",") if name] or None,
     }
     scenario, folder = _scenario(subject, {key: value for key, value in given.items() if value is not None})
     stack_name = scenario.stack or subject
-    source = override(read_stack(stack_name), [Override.parse(text) for text in sets])
+    changes = [Override.of(path, value) for path, value in scenario.set.items()]
+    source = override(read_stack(stack_name), [*changes, *(Override.parse(text) for text in sets)])
     setup = set_up(validate(source), stack_name, scenario, folder)
     comparison = compare(setup, _progress)
     if json_file:

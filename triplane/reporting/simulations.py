@@ -146,9 +146,13 @@ def _why(c: "Comparison") -> list[str]:
 
 def _provenance(c: "Comparison") -> list[str]:
     rows = [["coefficient", "value", "kind", "source"]]
+    before = ""
     for one in c.provenance:
         value = f"{one.value:.6g}" if isinstance(one.value, float) else str(one.value)
-        rows.append([one.name, f"{value} {one.unit}".strip(), one.kind, one.source])
+        rows.append(
+            [one.name, f"{value} {one.unit}".strip(), one.kind, "as above" if one.source == before else one.source]
+        )
+        before = one.source
     return ["Where the numbers come from:", *_aligned(rows, left=True)]
 
 

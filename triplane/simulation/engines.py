@@ -153,7 +153,7 @@ def _rows(role: str, limits: EngineLimits, base: Profile, measured: bool, kv_sou
     origin = f"{base.name}: {base.engine} {base.engine_version}, {base.source}, {base.licence}"
     kind = "measured" if measured else "derived"
     source = origin if measured else f"scaled by data-sheet FLOPS, bandwidth and bytes from {origin}; not measured"
-    values = (
+    values: tuple[tuple[str, float, str], ...] = (
         ("prefill a step", t.prefill_base, "s"),
         ("prefill a token", t.prefill_token, "s"),
         ("prefill a token squared", t.prefill_square, "s"),
@@ -161,11 +161,21 @@ def _rows(role: str, limits: EngineLimits, base: Profile, measured: bool, kv_sou
         ("decode a sequence", t.decode_sequence, "s"),
         ("decode a KV token", t.decode_token, "s"),
     )
+    if role == "prefill":
+        values = values[:3]  # it never decodes
     rows = [Coefficient(f"{role}: {name}", value, unit, kind, source) for name, value, unit in values]  # type: ignore[arg-type]
     rows.append(Coefficient(f"{role}: KV cache", limits.kv_blocks * limits.block_size, "tokens", kind, kv_source))  # type: ignore[arg-type]
     band = ", ".join(f"{name} x {low} to {high}" for name, (low, high) in base.band.items())
+    if not measured:
+        band = "x 0.5 to 2"
     rows.append(
-        Coefficient(f"{role}: band to try", band, "factor", "published", "AIConfigurator 0.12.0 against the fit")
+        Coefficient(
+            f"{role}: band to try",
+            band,
+            "factor",
+            "published" if measured else "assumed",
+            "AIConfigurator 0.12.0 against the fit" if measured else "nobody has published how far scaling is off",
+        )
     )
     rows.append(Coefficient(f"{role}: max_num_seqs", limits.max_num_seqs, "requests", "published", "vLLM's default"))
     return rows

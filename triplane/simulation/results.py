@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from triplane.simulation.explanation import Episode
-from triplane.simulation.kernel.state import DONE
+from triplane.simulation.kernel.state import DONE, RUNNING, TRANSFER, WAITING
 from triplane.simulation.provenance import Coefficient
 from triplane.simulation.requests import Floats
 from triplane.simulation.workload import tally
@@ -221,11 +221,16 @@ def timeline(run: RunResult, horizon: float, objective: Objective) -> Timeline:
         return [int(n) for n in np.bincount(minute[which], minlength=minutes)]
 
     served = run.outcomes.status[offered] == DONE
+    # What the horizon cut off while it was still in time is neither good nor bad.
+    limit = math.inf if objective.ttft is None else objective.ttft
+    waited = np.where(np.isnan(run.outcomes.ttft), horizon - run.outcomes.arrival, run.outcomes.ttft)[offered]
+    cut_off = np.isin(run.outcomes.status[offered], (WAITING, RUNNING, TRANSFER)) & (waited <= limit)
     counts = {
         "offered": per_minute(np.ones(len(minute), bool)),
         "inSlo": per_minute(met),
         "late": per_minute(served & ~met),
-        "unserved": per_minute(~served),
+        "unserved": per_minute(~served & ~cut_off),
+        "cutOff": per_minute(cut_off),
     }
     return Timeline(run.seed, list(run.times), {k: list(v) for k, v in run.series.items()}, counts, list(run.events))
 

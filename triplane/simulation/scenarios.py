@@ -137,6 +137,8 @@ class Scenario(Settings):
 
     stack: str | None = Field(default=None, min_length=1)
     """The stack whose file is used, such as prod."""
+    set: dict[str, Any] = Field(default_factory=dict)
+    """Settings of the stack to change first, by path, such as models.chat.roles.prefill.replicas.min: 0."""
     model: Name | None = None
     """Which of its models is under load; left out: the only one."""
     question: str | None = None

@@ -95,6 +95,11 @@ STRATEGIES = {
             consolidation="whenEmptyOrUnderutilized",
         ),
         Strategy(
+            name="nullReadsAsZero",
+            line="tripleLayer, with KEDA's default that a metric without a value reads as 0",
+            null_reads_as_zero=True,
+        ),
+        Strategy(
             name="kubeScheduler",
             line="tripleLayer, with pods placed one at a time and no queues",
             scheduler="kubeScheduler",
