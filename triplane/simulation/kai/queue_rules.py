@@ -5,7 +5,7 @@ d5bc503, after v0.17.0). Amounts are triples of GPU devices, CPU millicores and 
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -126,11 +126,8 @@ def rivals(tree: Tree, reclaimer: str, victim: str) -> tuple[QueueState, QueueSt
     """The ancestors of two queues just below their lowest common one: the queues between which the rules decide."""
     above = list(ancestry(tree, reclaimer))[::-1]
     beside = list(ancestry(tree, victim))[::-1]
-    pair = (above[0], beside[0])
-    for pair in zip(above, beside, strict=False):
-        if pair[0] is not pair[1]:
-            break
-    return pair
+    pairs = list(zip(above, beside, strict=False))
+    return next((pair for pair in pairs if pair[0] is not pair[1]), pairs[-1])
 
 
 def maintains_fair_share(victim: QueueState, remaining: Triple) -> bool:
@@ -235,24 +232,17 @@ class Contender:
 
 def compare(left: Contender, right: Contender, totals: Triple) -> int:
     """-1 if the left queue is served before the right one, 1 if after. The first difference decides."""
-    one, other = left.state, right.state
-    for mine, yours in (
-        (one.over_fair_share, other.over_fair_share),
-        (not one.within_quota(left.request), not other.within_quota(right.request)),
-        (-one.queue.priority, -other.queue.priority),
-        (_holds_without_share(left), _holds_without_share(right)),
-        (_share_after(left, totals), _share_after(right, totals)),
-        (one.dominant_share(totals), other.dominant_share(totals)),
-    ):
+    for criterion in _CRITERIA:
+        mine, yours = criterion(left, totals), criterion(right, totals)
         if mine != yours:
             return -1 if mine < yours else 1
-    mine_share, your_share = one.allocatable, other.allocatable
+    mine_share, your_share = left.state.allocatable, right.state.allocatable
     if mine_share != your_share:
         if fits(mine_share, your_share):
             return -1
         if fits(your_share, mine_share):
             return 1
-    return -1 if one.queue.created < other.queue.created else 1
+    return -1 if left.state.queue.created < right.state.queue.created else 1
 
 
 def _holds_without_share(contender: Contender) -> bool:
@@ -263,3 +253,15 @@ def _holds_without_share(contender: Contender) -> bool:
 def _share_after(contender: Contender, totals: Triple) -> float:
     change = minus(contender.request, total(contender.victims))
     return contender.state.dominant_share(totals, change)
+
+
+_CRITERIA: tuple[Callable[[Contender, Triple], float], ...] = (
+    lambda contender, totals: contender.state.over_fair_share,
+    lambda contender, totals: not contender.state.within_quota(contender.request),
+    lambda contender, totals: -contender.state.queue.priority,
+    lambda contender, totals: _holds_without_share(contender),
+    _share_after,
+    lambda contender, totals: contender.state.dominant_share(totals),
+)
+"""What is compared, lower first: over its fair share of everything, over quota with its job, priority, holding what it
+has no share of, dominant share with its job (less what its victims give), and without."""
