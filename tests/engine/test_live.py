@@ -10,6 +10,7 @@ from test_pack import pool
 from tools.engine.client import Client
 from tools.engine.control_plane import ControlPlane
 from triplane.commands.check import check
+from triplane.commands.init import init
 
 
 def test_what_a_cluster_holds_is_judged(cluster: ControlPlane, api: Client) -> None:
@@ -24,6 +25,8 @@ def test_what_a_cluster_holds_is_judged(cluster: ControlPlane, api: Client) -> N
         report = json.loads(result.stdout)
         assert [f["object"]["name"] for f in report["findings"] if f["object"]["name"] == "read-live"] == ["read-live"]
         assert report["notRead"] == []
+        made = CliRunner().invoke(init, arguments)
+        assert "read-live" in made.output and f"context: {cluster.context}" in made.stdout, made.output
     finally:
         api.delete(wrong)
     assert yaml.safe_load(cluster.kubeconfig.read_text())["current-context"], "the file is as it was"

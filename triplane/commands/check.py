@@ -186,14 +186,14 @@ def _gathered(
         sources.resources += program_resources(program or ".", stack)
         sources.files += 1
     if cluster is not None:
-        read = live_sources(*cluster)
+        read, _ = live_sources(*cluster)
         sources.resources += read.resources
         sources.not_read += read.not_read
     return sources
 
 
-def live_sources(kubeconfig: str | None, context: str | None) -> "Sources":
-    """The objects of a cluster, once a person has been told which cluster it is."""
+def live_sources(kubeconfig: str | None, context: str | None) -> "tuple[Sources, str]":
+    """The objects of a cluster and its context, once a person has been told which cluster it is."""
     from triplane.inventory.live import connect, read_cluster
     from triplane.rules import all_rules
 
@@ -201,7 +201,7 @@ def live_sources(kubeconfig: str | None, context: str | None) -> "Sources":
     kinds = {kind for rule in all_rules() for kind in rule.kinds}
     click.echo(f"reading {cluster}", err=True)
     with progress("read", "objects") as told:
-        return read_cluster(cluster, kinds, told)
+        return read_cluster(cluster, kinds, told), cluster.context
 
 
 def _judged(sources: "Sources", config: "Config", rules: "list[Rule] | None") -> "Report":

@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from triplane.documents.paths import Path, render_path
+from triplane.documents.plainly import plain_values
 from triplane.documents.scalars import PLAIN, QUOTED, Dialect, key_text, resolve_scalar
 
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -35,14 +36,16 @@ class _Loader(_Base):  # type: ignore[misc]
 
 @dataclass(frozen=True)
 class Position:
-    """A place in a file. Lines and columns count from 1; line 0 means the file as a whole."""
+    """A place in a file. Lines and columns count from 1; line 0 means the file as a whole, column 0 the line."""
 
     file: str
     line: int = 0
     column: int = 0
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
+        if not self.line:
+            return self.file
+        return f"{self.file}:{self.line}:{self.column}" if self.column else f"{self.file}:{self.line}"
 
 
 class DocumentError(ValueError):
@@ -112,6 +115,20 @@ def decode(data: bytes, file: str) -> str:
         before = data[: error.start].rpartition(b"\n")
         place = Position(file, data.count(b"\n", 0, error.start) + 1, len(before[2].decode("utf-8", "replace")) + 1)
         raise DocumentError(place, f"byte 0x{data[error.start]:02x} is not UTF-8: save the file as UTF-8") from None
+
+
+def read_values(text: str, file: str) -> Iterator[tuple[Any, int]]:
+    """The value of each document of `text` and the line it begins on, in Kubernetes' reading: what read_documents finds.
+
+    Several times as fast where the text is plain; for the places of what is inside, read the documents. Raises
+    DocumentError with the place of a fault.
+    """
+    values = plain_values(text.removeprefix("\ufeff"))
+    if values is not None:
+        yield from values
+        return
+    for document in read_documents(text, file):
+        yield document.value, document.start.line
 
 
 def read_documents(text: str, file: str, dialect: Dialect = Dialect.KUBERNETES) -> Iterator[Document]:

@@ -20,8 +20,8 @@ PAGE = 500
 """Objects a request: what kubectl asks for too."""
 TIMEOUT_SECONDS = 30
 
-# Read for relations between objects, beside the kinds that have a view.
-_ALSO = (kinds.CONFIG_MAP, kinds.SERVICE)
+# Read for relations between objects, beside the kinds that rules judge.
+_ALSO = frozenset(value for name, value in vars(kinds).items() if name.isupper())
 _NEVER = frozenset(("Secret",))
 # Objects that a controller makes of others on the list: judging them would say everything twice.
 _DERIVED = frozenset(("Pod", "ReplicaSet.apps", "ControllerRevision.apps", "NodeClaim.karpenter.sh"))

@@ -36,7 +36,7 @@ def excerpts(sources: Sources) -> Callable[[Finding, Position], str | None]:
         if position.line > len(lines):
             return None
         line = lines[position.line - 1]
-        column = max(position.column, 1)
+        column = position.column or len(line) - len(line.lstrip()) + 1
         start = max(0, column - 1 - SHOWN_CHARACTERS // 2) if len(line) > SHOWN_CHARACTERS else 0
         shown = line[start : start + SHOWN_CHARACTERS]
         gutter = f"{position.line} | "
