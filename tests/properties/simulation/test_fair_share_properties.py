@@ -62,3 +62,11 @@ def test_a_lower_priority_gets_no_more_than_rounding_withheld_while_a_higher_one
     surplus = sum(shares[c.name] - min(c.quota, c.requestable) for c in given if c.priority == 100)
     if any(claim.weight > 0 and shares[claim.name] < claim.requestable for claim in higher):
         assert surplus <= len(higher)
+
+
+def test_a_queue_may_get_less_of_more() -> None:
+    """No monotonicity for each: of 3 GPUs the light queue gets one as a remainder, of 4 the heavy ones take all."""
+    light = Claim("light", 0, UNLIMITED, 1, 5, created=0)
+    heavy = [Claim(f"heavy-{i}", 0, UNLIMITED, 3, 2, created=i) for i in (1, 2)]
+    assert divide(3, [light, *heavy])[0] == {"light": 1, "heavy-1": 1, "heavy-2": 1}
+    assert divide(4, [light, *heavy])[0] == {"light": 0, "heavy-1": 2, "heavy-2": 2}
