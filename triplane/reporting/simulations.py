@@ -137,7 +137,7 @@ def _why(c: "Comparison") -> list[str]:
     for s in c.strategies:
         lines.append(s.name)
         if not s.explanation:
-            lines.append("  In no minute were 5 % of the requests late or unserved.")
+            lines.append("  No request was late or unserved.")
         for episode in s.explanation:
             first, *rest = episode.text
             lines += [f"  {first}", *(f"    {line}" for line in rest)]

@@ -8,7 +8,7 @@ from triplane.settings.pools import PoolSettings
 from triplane.simulation.errors import SimulationError
 from triplane.simulation.kernel import EngineLimits, StepTimes
 from triplane.simulation.profiles import Profile, UnknownProfile, find, profiles
-from triplane.simulation.provenance import Coefficient
+from triplane.simulation.provenance import Coefficient, Kind
 
 _GIB = 2**30
 
@@ -70,8 +70,11 @@ def role_engine(model: ModelSettings, role_name: str, role: RoleSettings, pool: 
     else:
         limits, base, kv_source = found.engine_limits(), found, found.kv_source
         measured = True
+    limits, batching = _with_batching(limits, role_name, role, accelerator)
     limits, transfer = _with_transfer(limits, model, role_name, pool)
-    return RoleEngine(limits, base.name, measured, (*_rows(role_name, limits, base, measured, kv_source), *transfer))
+    return RoleEngine(
+        limits, base.name, measured, (*_rows(role_name, limits, base, measured, kv_source), *batching, *transfer)
+    )
 
 
 def _scaled(model: str, accelerator: str, gpus: int) -> tuple[EngineLimits, Profile, str]:
@@ -126,6 +129,41 @@ def _flops(silicon: _Silicon, bytes_per_parameter: float) -> float:
     return silicon.flops8 if bytes_per_parameter <= 1 and silicon.flops8 else silicon.flops16
 
 
+def _with_batching(
+    limits: EngineLimits, role_name: str, role: RoleSettings, accelerator: str
+) -> tuple[EngineLimits, list[Coefficient]]:
+    """Batch limits from the workload's arguments, else vLLM's defaults for an API server on that GPU."""
+    large = catalog.accelerator(accelerator).memory_gib >= 70 and not accelerator.startswith("A100")
+    rows = []
+    values = {}
+    for name, flag, default in (
+        ("max_num_seqs", "--max-num-seqs", 1024 if large else 256),
+        ("max_num_batched_tokens", "--max-num-batched-tokens", 8192 if large else 2048),
+    ):
+        given = _argument(role.workload.args if role.workload else (), flag)
+        values[name] = default if given is None else given
+        source = "vLLM's default for an API server on this GPU (arg_utils.py, get_batch_defaults)"
+        kind: Kind = "published" if given is None else "declared"
+        rows.append(Coefficient(f"{role_name}: {name}", values[name], "", kind, source if given is None else flag))
+    try:
+        batch, tokens = values["max_num_seqs"], values["max_num_batched_tokens"]
+        return replace(limits, max_num_seqs=batch, max_num_batched_tokens=tokens), rows
+    except ValueError as error:
+        raise EngineError(f"{role_name}: {error}") from None
+
+
+def _argument(args: tuple[str, ...], flag: str) -> int | None:
+    """The number after a flag, as `--flag N` or `--flag=N`."""
+    for at, arg in enumerate(args):
+        name, _, value = arg.partition("=")
+        text = value or (args[at + 1] if name == flag and at + 1 < len(args) else "")
+        if name == flag:
+            if not text.isdigit():
+                raise EngineError(f"{flag} is {text or 'nothing'}: not a number")
+            return int(text)
+    return None
+
+
 def _with_transfer(
     limits: EngineLimits, model: ModelSettings, role_name: str, pool: PoolSettings
 ) -> tuple[EngineLimits, list[Coefficient]]:
@@ -151,7 +189,7 @@ def _with_transfer(
 def _rows(role: str, limits: EngineLimits, base: Profile, measured: bool, kv_source: str) -> list[Coefficient]:
     t = limits.times
     origin = f"{base.name}: {base.engine} {base.engine_version}, {base.source}, {base.licence}"
-    kind = "measured" if measured else "derived"
+    kind: Kind = "measured" if measured else "derived"
     source = origin if measured else f"scaled by data-sheet FLOPS, bandwidth and bytes from {origin}; not measured"
     values: tuple[tuple[str, float, str], ...] = (
         ("prefill a step", t.prefill_base, "s"),
@@ -163,8 +201,8 @@ def _rows(role: str, limits: EngineLimits, base: Profile, measured: bool, kv_sou
     )
     if role == "prefill":
         values = values[:3]  # it never decodes
-    rows = [Coefficient(f"{role}: {name}", value, unit, kind, source) for name, value, unit in values]  # type: ignore[arg-type]
-    rows.append(Coefficient(f"{role}: KV cache", limits.kv_blocks * limits.block_size, "tokens", kind, kv_source))  # type: ignore[arg-type]
+    rows = [Coefficient(f"{role}: {name}", value, unit, kind, source) for name, value, unit in values]
+    rows.append(Coefficient(f"{role}: KV cache", limits.kv_blocks * limits.block_size, "tokens", kind, kv_source))
     band = ", ".join(f"{name} x {low} to {high}" for name, (low, high) in base.band.items())
     if not measured:
         band = "x 0.5 to 2"
@@ -177,5 +215,4 @@ def _rows(role: str, limits: EngineLimits, base: Profile, measured: bool, kv_sou
             "AIConfigurator 0.12.0 against the fit" if measured else "nobody has published how far scaling is off",
         )
     )
-    rows.append(Coefficient(f"{role}: max_num_seqs", limits.max_num_seqs, "requests", "published", "vLLM's default"))
     return rows

@@ -74,6 +74,9 @@ def episodes(
     """The worst episodes, the worst first."""
     bad = [late + lost for late, lost in zip(minutes["late"], minutes["unserved"], strict=True)]
     spans = _spans(bad, minutes["offered"])
+    if not spans and any(bad):
+        worst = max(range(len(bad)), key=lambda minute: (bad[minute], -minute))
+        spans = [(worst, worst + 1)]
     spans.sort(key=lambda span: (-sum(bad[span[0] : span[1]]), span))
     return [_episode(span, bad, times, series, minutes, events, roles) for span in spans[:_EPISODES]]
 
@@ -184,7 +187,9 @@ def _told(e: Episode, before: tuple[float, float, float], at_peak: tuple[float, 
         f"{e.worst_bad:,} of them in the minute of {clock(e.worst_minute)}."
     ]
     if e.queue_peak <= 0:
-        lines.append("No queue was seen in the engines: each step took longer than the objective allows.")
+        lines.append(
+            "No queue was seen in the engines: these requests did not wait for others, their own steps were slow."
+        )
         return lines
     lines.append(
         f"{clock(e.queue_from)} {e.role} queues {before[0]:,.0f}; {clock(e.queue_peak_at)} {e.queue_peak:,.0f}. "

@@ -283,7 +283,7 @@ def score(goodput: float, dollars: float, cheapest: float, weights: Mapping[str,
 def to_json(value: Any) -> Any:
     """Dataclasses as mappings with camelCase keys; figures that are not finite as null."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {_camel(f.name): to_json(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return {camel(f.name): to_json(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, Mapping):
         return {str(key): to_json(inner) for key, inner in value.items()}
     if isinstance(value, str) or value is None:
@@ -295,6 +295,7 @@ def to_json(value: Any) -> Any:
     return value
 
 
-def _camel(name: str) -> str:
+def camel(name: str) -> str:
+    """`ttft_p99` as `ttftP99`."""
     first, *rest = name.split("_")
     return first + "".join(part.capitalize() for part in rest)

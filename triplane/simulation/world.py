@@ -190,7 +190,7 @@ class World:
         """Keep what happened."""
         self.events.append(Event(at, kind, subject, detail))
 
-    def run(self, horizon: float, samples: int = 240) -> RunResult:
+    def run(self, horizon: float, samples: int = 2880) -> RunResult:
         """Simulate up to the horizon, seconds, and sum up."""
         step = max(SYNC, horizon / samples)
         self.clock.every(step, 0.0, self._sample)
@@ -350,6 +350,7 @@ class World:
         reading = self.observer.reading
         self.times.append(now)
         point: dict[str, float] = {}
+        held = self.serving.held
         for role, state in self.roles.items():
             groups = self._replicas(role)
             slots = [group.slot for group in groups if group.phase == "serving"]
@@ -358,7 +359,8 @@ class World:
             point[f"{role}.ready"] = len(slots)
             point[f"{role}.loading"] = sum(group.phase == "loading" for group in groups)
             point[f"{role}.pending"] = sum(group.phase == "pending" for group in groups)
-            point[f"{role}.waiting"] = float(seen.waiting[own].sum())
+            # Without a ready replica, requests wait where they are routed.
+            point[f"{role}.waiting"] = float(seen.waiting[own].sum()) if slots else float(held)
             point[f"{role}.running"] = float(seen.running[own].sum())
             point[f"{role}.kvUsage"] = float(seen.kv_usage[own].mean()) if own.any() else 0.0
             _, value, target = state.scaler.shown(reading)
@@ -371,6 +373,6 @@ class World:
             point[f"{pool}.booting"] = sum(node.phase == "booting" for node in standing)
         for cause, gpus in self.ledger.count(self.nodes.nodes, self.pods.groups).items():
             point[f"gpus.{cause}"] = gpus
-        point["held"] = self.serving.held
+        point["held"] = held
         for name, value in point.items():
             self.series.setdefault(name, []).append(value)
