@@ -103,16 +103,11 @@ class Report:
 
 def judge(inventory: Inventory, config: Config | None = None, rules: Iterable[Rule] | None = None) -> Report:
     """Judges every object of `inventory` by the rules that `config` switches on (default: all rules there are)."""
-    from triplane.rules import all_rules, rule_ids
+    from triplane.rules import all_rules
 
     config = config or Config()
     chosen = [rule for rule in (all_rules() if rules is None else rules) if config.level(rule) is not Level.DISABLED]
-    ledger = Ledger(
-        (*config.suppressions, *inline_suppressions(inventory)),
-        ids=rule_ids(),
-        active=frozenset(rule.id for rule in all_rules() if config.level(rule) is not Level.DISABLED),
-        longest_days=config.longest_suppression_days,
-    )
+    ledger = _ledger(inventory, config)
     judging, hygiene = ([r for r in chosen if r.about_suppressions is about] for about in (False, True))
     findings: list[Finding] = []
     suppressed: list[Suppressed] = []
@@ -129,6 +124,20 @@ def judge(inventory: Inventory, config: Config | None = None, rules: Iterable[Ru
             _suppressed(finding, config, ledger)
         findings.extend(_found(inventory, config, hygiene, ledger, defects))
     return Report(tuple(findings), tuple(defects), len(inventory), tuple(suppressed), rules=tuple(chosen))
+
+
+def _ledger(inventory: Inventory, config: Config) -> Ledger:
+    from triplane.rules import all_rules, rule_ids
+
+    suppressions = (*config.suppressions, *inventory.relation(inline_suppressions))
+    if not suppressions:
+        return Ledger()
+    return Ledger(
+        suppressions,
+        ids=rule_ids(),
+        active=frozenset(rule.id for rule in all_rules() if config.level(rule) is not Level.DISABLED),
+        longest_days=config.longest_suppression_days,
+    )
 
 
 def _named(ledger: Ledger, judged: set[Rule]) -> list[Rule]:

@@ -130,8 +130,12 @@ class Ledger:
         return bool(entry.reason) and not (entry.bad_until or self.expired(entry) or self.lasts_too_long(entry))
 
 
-def inline_suppressions(inventory: Inventory) -> Iterator[Suppression]:
-    """Those of annotations and comments."""
+def inline_suppressions(inventory: Inventory) -> tuple[Suppression, ...]:
+    """Those of annotations and comments. Use `inventory.relation(inline_suppressions)`."""
+    return tuple(_inline(inventory))
+
+
+def _inline(inventory: Inventory) -> Iterator[Suppression]:
     for resource in inventory.resources:
         for line in _annotation(resource.data).splitlines():
             if line.strip():
