@@ -5,7 +5,17 @@ beside its value, so that a line and a column are only looked up where something
 """
 
 from triplane.documents.paths import Path, render_path
-from triplane.documents.reading import Document, DocumentError, Position, decode, read_documents
+from triplane.documents.reading import Document, DocumentError, Position, decode, read_documents, read_values
 from triplane.documents.scalars import Dialect
 
-__all__ = ["Dialect", "Document", "DocumentError", "Path", "Position", "decode", "read_documents", "render_path"]
+__all__ = [
+    "Dialect",
+    "Document",
+    "DocumentError",
+    "Path",
+    "Position",
+    "decode",
+    "read_documents",
+    "read_values",
+    "render_path",
+]

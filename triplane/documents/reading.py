@@ -118,10 +118,10 @@ def decode(data: bytes, file: str) -> str:
 
 
 def read_values(text: str, file: str) -> Iterator[tuple[Any, int]]:
-    """The value of each document of `text` and the line it begins on, in Kubernetes' reading: what read_documents finds.
+    """The value of each document of `text`, as Kubernetes reads it, and the line it begins on.
 
-    Several times as fast where the text is plain; for the places of what is inside, read the documents. Raises
-    DocumentError with the place of a fault.
+    What read_documents finds, several times as fast where the text is plain; for the places of what is inside, read
+    the documents. Raises DocumentError with the place of a fault.
     """
     values = plain_values(text.removeprefix("\ufeff"))
     if values is not None:

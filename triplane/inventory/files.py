@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path as FilePath
 
-from triplane.documents import Document, DocumentError, Path, Position, decode, read_documents
+from triplane.documents import Document, DocumentError, Path, Position, decode, read_documents, read_values
 from triplane.inventory.comments import Comment, comments_of
 from triplane.inventory.pulumi_documents import is_pulumi_document, pulumi_document
 from triplane.inventory.resource import NotRead, Resource
@@ -143,15 +143,16 @@ class Sources:
     def _read_file(self, file: str) -> None:
         self.files += 1
         try:
-            with FilePath(file).open("rb") as opened:
-                if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
+            with open(file, "rb", buffering=0) as opened:  # noqa: PTH123 - a Path and a buffer double the time
+                status = os.fstat(opened.fileno())
+                if not stat.S_ISREG(status.st_mode):
                     self._miss(file, "this is no regular file")
                     return
-                data = opened.read(MAX_FILE_BYTES + 1)
+                data = opened.read() if status.st_size <= MAX_FILE_BYTES else b""
         except OSError as error:
             self._miss(file, error.strerror or str(error))
             return
-        if len(data) > MAX_FILE_BYTES:
+        if status.st_size > MAX_FILE_BYTES:
             self._miss(file, _TOO_LARGE)
             return
         try:
@@ -162,15 +163,15 @@ class Sources:
     def _take(self, text: str, file: str) -> None:
         starts: list[int] = []
         try:
-            for index, document in enumerate(read_documents(text, file)):
-                starts.append(document.start.line)
-                if is_pulumi_document(document.value):
-                    found = pulumi_document(document.value, file, index)
+            for index, (value, line) in enumerate(read_values(text, file)):
+                starts.append(line)
+                if is_pulumi_document(value):
+                    found = pulumi_document(value, file, index)
                     self.pulumi_documents += 1
                     self.resources += found.resources
                     self.not_read += found.not_read
                     continue
-                for resource in resources_of(document.value, file, index):
+                for resource in resources_of(value, file, index):
                     self._keep(resource)
         except DocumentError as error:
             self.not_read.append(NotRead(error.position, error.message))
