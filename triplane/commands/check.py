@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
+    from triplane.inventory import Resource
     from triplane.inventory.files import Sources
     from triplane.reporting.outcome import Outcome
     from triplane.rules import Config, Report, Rule
@@ -183,13 +184,43 @@ def _gathered(
     if stack is not None or program is not None:
         from triplane.program.inventoried import program_resources
 
-        sources.resources += program_resources(program or ".", stack)
+        resources = program_resources(program or ".", stack)
+        if stack is not None:
+            _place_in_stack_file(resources, program or ".", stack)
+        sources.resources += resources
         sources.files += 1
     if cluster is not None:
         read, _ = live_sources(*cluster)
         sources.resources += read.resources
         sources.not_read += read.not_read
     return sources
+
+
+def _place_in_stack_file(resources: "list[Resource]", folder: str, stack: str) -> None:
+    """What a stack file of ours declares is found there; a program of another kind keeps its own lines."""
+    from triplane.manifests.fleet import fleet_manifests
+    from triplane.manifests.identity import identify
+    from triplane.manifests.patching import extra_manifests
+    from triplane.program.projects import find_project
+    from triplane.reporting.declared_places import declared_places
+    from triplane.settings.problems import SettingsError
+    from triplane.settings.source import read_stack
+    from triplane.settings.validation import validate
+
+    project = find_project(folder)
+    source = read_stack(stack, project.root)
+    try:
+        settings = validate(source)
+    except SettingsError:  # another program's configuration
+        return
+    fleet = fleet_manifests(settings, extra_manifests(settings.manifests, project.program))
+    places = declared_places(settings, fleet, source)
+    for resource in resources:
+        if resource.data.get("kind") and resource.name and not resource.api_version.endswith("/pulumi"):
+            place = places.get(identify(resource.data).same_object)
+            if place is not None:
+                file = os.path.relpath(project.root / place.file)
+                resource.origin = replace(resource.origin, file=file, line=place.line, column=place.column)
 
 
 def live_sources(kubeconfig: str | None, context: str | None) -> "tuple[Sources, str]":

@@ -154,6 +154,15 @@ def test_a_pulumi_program_is_judged_offline(tmp_path: Path, monkeypatch: pytest.
     assert "k8s.apiextensions.CustomResource(" in result.stdout
 
 
+def test_a_stack_of_ours_is_found_in_its_stack_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(Path(__file__).parents[3])
+    report = json.loads(run("--stack", "dev", "--profile", "all", "--format", "json").stdout)
+    scaled = [finding for finding in report["findings"] if finding["object"]["kind"] == "ScaledObject"]
+    assert scaled
+    assert {finding["file"] for finding in scaled} == {"stacks/Pulumi.dev.yaml"}
+    assert all(finding["line"] > 1 for finding in scaled)
+
+
 def test_a_program_that_is_none_and_stacks_to_choose_from(tmp_path: Path) -> None:
     result = run("--program", str(tmp_path))
     assert result.exit_code == 2 and "no Pulumi.yaml" in result.stderr
