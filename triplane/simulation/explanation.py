@@ -16,6 +16,8 @@ _REPLICAS = 4
 _BAD_SHARE = 0.05
 """Of a minute's requests: below it the minute belongs to no episode."""
 _LOOK_BACK = 900.0
+_LONG = 20
+"""Requests; of shorter queues nothing is said about what the signal sees."""
 _FLAT = 1.25
 """A signal that grows by less than this factor while its queue triples does not see the queue."""
 
@@ -197,7 +199,7 @@ def _told(e: Episode, before: tuple[float, float, float], at_peak: tuple[float, 
     )
     if e.signal_from is not None and e.signal_peak is not None and e.target is not None:
         line = f"Signal {e.signal_from:.2f}, at the peak {e.signal_peak:.2f}, target {e.target:g}."
-        if e.queue_peak >= 3 * max(before[0], 1.0) and e.signal_peak < _FLAT * e.signal_from:
+        if e.queue_peak >= _LONG and e.queue_peak >= 3 * before[0] and e.signal_peak < _FLAT * e.signal_from:
             line += " It hardly moved while the queue grew: it cannot tell one request from many."
         lines.append(line)
     if not e.replicas:

@@ -106,7 +106,7 @@ class JobSettings(Settings):
 
 
 class OutageSettings(Settings):
-    """Prometheus is away."""
+    """The metrics' series are missing, as after Prometheus restarted without its data."""
 
     at: PositiveDuration
     """From when on."""

@@ -8,14 +8,14 @@ comes after. So a duty cycle is near 100 % whenever a replica decodes for anyone
 import math
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from triplane import catalog
 from triplane.settings.models import ModelSettings, RoleName, RoleSettings, SignalSettings
 from triplane.settings.stack import StackSettings
-from triplane.simulation import hpa
+from triplane.simulation import hpa, keda
 from triplane.simulation.errors import SimulationError
 from triplane.simulation.kernel import ReplicaSignals, Serving
 from triplane.simulation.kernel.serving import ROLES
@@ -26,6 +26,9 @@ SYNC = 15.0
 DCGM = 30.0
 NVML = 1.0
 TTFT_WINDOW = 300.0
+KEDA_POLL = 15.0
+"""As the stack's manifests set it; it decides between 0 and 1 replicas alone."""
+_SIGNAL, _TTFT = "signal", "ttft-p99"
 
 
 class SignalError(SimulationError):
@@ -124,16 +127,16 @@ def _summed(seen: ReplicaSignals, role: str, slots: frozenset[int], duty: Mappin
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RoleAutoscaler:
-    """One role's autoscaler under a strategy."""
+    """One role's autoscaler under a strategy: KEDA with the HPA it makes, or an HPA alone."""
 
     role_name: RoleName
     role: RoleSettings
     slo_ttft: float | None
     strategy: Strategy
     bounds: hpa.Hpa
-    cooldown: float
+    scaled: keda.ScaledObject | None
 
     def shown(self, reading: Reading) -> tuple[str, float, float]:
         """The signal's name, its value as the autoscaler compares it, and its target."""
@@ -146,28 +149,34 @@ class RoleAutoscaler:
         name, total, target = _declared(signal, one, reading)
         return f"{name} a replica", total / replicas, target
 
-    def demand(self, reading: Reading) -> float:
-        """The total that wakes a role from zero."""
+    def readings(self, reading: Reading, blind: bool) -> dict[str, keda.Reading]:
+        """What the declared queries give; `blind`: the series are missing."""
+        if blind:
+            return {_SIGNAL: None, _TTFT: None}
         one = reading.roles.get(self.role_name, RoleReading())
-        return _declared(self.role.signal, one, reading)[1] if self.strategy.signal == "declared" else one.waiting
+        found: dict[str, keda.Reading] = {_SIGNAL: _declared(self.role.signal, one, reading)[1]}
+        if self.slo_ttft is not None:
+            # The query is silent below the objective and at most twice the target above it.
+            late = reading.ttft_p99 if reading.ttft_p99 > self.slo_ttft else 0.0
+            found[_TTFT] = min(late, 2 * self.slo_ttft)
+        return found
 
     def metrics(self, reading: Reading, pods: list[hpa.Pod], blind: bool) -> list[hpa.Metric]:
-        """What the HPA reads. pods: every pod of the role, with a sample where DCGM has one; `blind`: no Prometheus."""
-        if blind and not self.strategy.null_reads_as_zero:
-            return [hpa.Unavailable("Prometheus is away", wakes=True)]
-        one = RoleReading() if blind else reading.roles.get(self.role_name, RoleReading())
+        """What an HPA without KEDA reads. pods: every pod of the role, with a sample where DCGM has one."""
+        if blind:
+            return [hpa.Unavailable("the series are missing", wakes=True)]
+        one = reading.roles.get(self.role_name, RoleReading())
         if self.strategy.signal == "dutyCycle":
             if not any(pod.sample is not None for pod in pods):
                 return [hpa.Unavailable("no pod has a sample")]
             return [hpa.PodsAverage(hpa.milli(self.strategy.target), pods)]
         if self.strategy.signal == "queueDepth":
             return [hpa.AverageValue(hpa.milli(self.strategy.target), [hpa.milli(float(one.waiting))])]
-        _, total, target = _declared(self.role.signal, one, Reading() if blind else reading)
-        found: list[hpa.Metric] = [hpa.AverageValue(hpa.milli(target), [hpa.milli(total)])]
-        if self.slo_ttft is not None and self.role_name != "decode" and not blind:
-            late = reading.ttft_p99 if reading.ttft_p99 > self.slo_ttft else 0.0
-            value = min(late, 2 * self.slo_ttft)
-            found.append(hpa.Value(hpa.milli(self.slo_ttft), [hpa.milli(value)], pods))
+        values = {name: value for name, value in self.readings(reading, blind).items() if isinstance(value, float)}
+        target = _declared(self.role.signal, one, reading)[2]
+        found: list[hpa.Metric] = [hpa.AverageValue(hpa.milli(target), [hpa.milli(values[_SIGNAL])])]
+        if self.slo_ttft is not None:
+            found.append(hpa.Value(hpa.milli(self.slo_ttft), [hpa.milli(values[_TTFT])], pods))
         return found
 
 
@@ -186,36 +195,48 @@ def _declared(signal: SignalSettings, one: RoleReading, reading: Reading) -> tup
 
 
 def autoscaler(stack: StackSettings, model: ModelSettings, role_name: RoleName, strategy: Strategy) -> RoleAutoscaler:
-    """A role's autoscaler: bounds and signal as declared, behaviour from the cold start or the HPA's defaults."""
+    """A role's autoscaler: as declared, or an HPA on the strategy's signal; behaviour from the cold start, or the HPA's
+    defaults. Raises SignalError for a signal that is not simulated."""
     role = model.roles[role_name]
-    if strategy.signal == "declared":
-        _declared(role.signal, RoleReading(), Reading())
-    bounds = hpa.Hpa(max(1, role.replicas.min), role.replicas.max)
-    if strategy.behaviour == "derived":
-        bounds = replace(bounds, **_behaviour(stack, model, role))  # type: ignore[arg-type]
-    cold = model.cold_start.total_seconds()
-    return RoleAutoscaler(
-        role_name,
-        role,
-        model.slo.ttft_p99.total_seconds() if model.slo else None,
-        strategy,
-        bounds,
-        max(300.0, 3 * math.ceil(cold)),
+    up, down = _behaviour(stack, model, role) if strategy.behaviour == "derived" else (None, None)
+    slo_ttft = model.slo.ttft_p99.total_seconds() if model.slo and role_name != "decode" else None
+    if strategy.signal != "declared":
+        bounds = hpa.Hpa(max(1, role.replicas.min), role.replicas.max, up, down)
+        return RoleAutoscaler(role_name, role, slo_ttft, strategy, bounds, None)
+    target = _declared(role.signal, RoleReading(), Reading())[2]
+    if role.autoscaler == "hpa":
+        bounds = hpa.Hpa(role.replicas.min, role.replicas.max, up, down)
+        return RoleAutoscaler(role_name, role, slo_ttft, strategy, bounds, None)
+    null = strategy.null_reads_as_zero
+    triggers = [keda.Trigger(_SIGNAL, target, ignore_null=null)]
+    if slo_ttft is not None:
+        triggers.append(keda.Trigger(_TTFT, slo_ttft, "Value", ignore_null=null))
+    fallback = keda.Fallback(3, max(1, role.replicas.min), "currentReplicasIfHigher")
+    scaled = keda.ScaledObject(
+        tuple(triggers),
+        role.replicas.min,
+        role.replicas.max,
+        polling_s=KEDA_POLL,
+        cooldown_s=max(300, 3 * math.ceil(model.cold_start.total_seconds())),
+        fallback=fallback if catalog.supports("keda", stack.platform.keda.version, "fallback-behavior") else None,
+        scale_up=up,
+        scale_down=down,
     )
+    return RoleAutoscaler(role_name, role, slo_ttft, strategy, scaled.hpa(), scaled)
 
 
-def _behaviour(stack: StackSettings, model: ModelSettings, role: RoleSettings) -> dict[str, hpa.ScalingRules]:
+def _behaviour(
+    stack: StackSettings, model: ModelSettings, role: RoleSettings
+) -> tuple[hpa.ScalingRules, hpa.ScalingRules]:
     """What the stack's manifests write into `behavior`; a test compares the two."""
     cold = math.ceil(model.cold_start.total_seconds())
     tolerant = catalog.supports("kubernetes", stack.cluster.kubernetes, "hpa-tolerance") and (
         role.autoscaler == "hpa" or catalog.supports("keda", stack.platform.keda.version, "hpa-tolerance")
     )
     up = hpa.ScalingPolicy("Pods", max(1, role.replicas.max // 4), min(1800, max(1, cold)))
-    return {
-        "scale_up": hpa.ScalingRules((up,), window_s=0, tolerance=0.05 if tolerant else None),
-        "scale_down": hpa.ScalingRules(
-            (hpa.ScalingPolicy("Pods", 1, 300),),
-            window_s=min(3600, max(300, math.ceil(cold * 3 / 2))),
-            tolerance=0.2 if tolerant else None,
-        ),
-    }
+    down = hpa.ScalingPolicy("Pods", 1, 300)
+    window = min(3600, max(300, math.ceil(cold * 3 / 2)))
+    return (
+        hpa.ScalingRules((up,), window_s=0, tolerance=0.05 if tolerant else None),
+        hpa.ScalingRules((down,), window_s=window, tolerance=0.2 if tolerant else None),
+    )

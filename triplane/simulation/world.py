@@ -13,11 +13,12 @@ import numpy as np
 
 from triplane.settings.models import ModelSettings, RoleName
 from triplane.settings.stack import StackSettings
-from triplane.simulation import hpa
+from triplane.simulation import hpa, keda
 from triplane.simulation.clock import Clock
 from triplane.simulation.coldstart import ColdStart, Draws
 from triplane.simulation.engines import RoleEngine
 from triplane.simulation.fair_share import Triple
+from triplane.simulation.keda import KedaState
 from triplane.simulation.kernel import ClientModel, GapCounts, Outcomes, Serving
 from triplane.simulation.nodes import NodeLayer
 from triplane.simulation.nodes_plan import PoolPlan
@@ -50,7 +51,7 @@ class RoleState:
     grace: float
     spec: int
     memory: hpa.HpaState = field(default_factory=hpa.HpaState)
-    active_at: float = 0.0
+    keda: KedaState = field(default_factory=KedaState)
     made: int = 0
 
 
@@ -178,6 +179,10 @@ class World:
         for role_name in self.roles:
             phase = SYNC * uniform(f"{role_name}: sync phase")
             self.clock.every(SYNC, phase, lambda now, role=role_name: self._sync(role, now))  # type: ignore[misc]
+            scaled = self.roles[role_name].scaler.scaled
+            if scaled is not None and scaled.min_replicas == 0:
+                first = scaled.polling_s * uniform(f"{role_name}: poll phase")
+                self.clock.every(scaled.polling_s, first, lambda now, role=role_name: self._poll(role, now))  # type: ignore[misc]
 
     # --- time ---------------------------------------------------------------------------------------------------
 
@@ -255,27 +260,31 @@ class World:
         return pods
 
     def _sync(self, role: RoleName, now: float) -> None:
-        """One sync of the role's HPA, and of KEDA between 0 and 1."""
-        self._at(now)
-        state, reading = self.roles[role], self.observer.reading
-        blind = self._blind(now)
-        scaler, least = state.scaler, state.scaler.role.replicas.min
-        demand = scaler.demand(reading)
-        if demand > 0:
-            state.active_at = now
-        if state.spec == 0:
-            if demand > 0 and not blind:
-                self._scale(role, 1, now, f"{demand:.1f} waiting at no replica")
-            return
-        if least == 0 and state.spec == 1 and not blind and now - state.active_at >= scaler.cooldown:
-            self._scale(role, 0, now, f"nothing for {scaler.cooldown:.0f} s")
-            return
-        metrics = scaler.metrics(reading, self._pods(role), blind)
-        decision = hpa.sync(scaler.bounds, state.memory, now, state.spec, len(self._replicas(role)), metrics)
+        """One sync of the role's HPA."""
+        state, reading = self.roles[role], self._at(now).observer.reading
+        blind, pods, scaler = self._blind(now), self._pods(role), state.scaler
+        replicas = len(self._replicas(role))
+        if scaler.scaled is None:
+            metrics = scaler.metrics(reading, pods, blind)
+        else:
+            asked = keda.ask(scaler.scaled, state.keda, scaler.readings(reading, blind), replicas, pods)
+            metrics, state.keda = [report.metric for report in asked[0]], asked[1]
+        decision = hpa.sync(scaler.bounds, state.memory, now, state.spec, replicas, metrics)
         state.memory = decision.state
         if decision.replicas != state.spec:
             name, value, target = scaler.shown(reading)
-            self._scale(role, decision.replicas, now, f"{name} {value:.2f} of {target:g} ({decision.reason})")
+            seen = "no value" if blind else f"{value:.2f}"
+            self._scale(role, decision.replicas, now, f"{name} {seen} of {target:g} ({decision.reason})")
+
+    def _poll(self, role: RoleName, now: float) -> None:
+        """One pass of KEDA's own loop, which wakes a role at 0 and empties it."""
+        state, reading = self.roles[role], self._at(now).observer.reading
+        assert state.scaler.scaled is not None
+        readings = state.scaler.readings(reading, self._blind(now))
+        found = keda.poll(state.scaler.scaled, state.keda, now, readings, len(self._replicas(role)), self._pods(role))
+        state.keda = found.state
+        if found.replicas is not None and found.replicas != state.spec:
+            self._scale(role, found.replicas, now, f"KEDA: {found.reason}")
 
     def _scale(self, role: RoleName, replicas: int, now: float, why: str) -> None:
         state = self.roles[role]
