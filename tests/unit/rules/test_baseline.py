@@ -80,7 +80,9 @@ def test_the_file_reads_as_it_was_written(tmp_path: Path) -> None:
     written = json.loads(Path(path).read_text())
     assert written["schema"] == 1
     assert all(set(entry) <= {"rule", "kind", "name", "path", "fingerprint", "count"} for entry in written["findings"])
-    assert {entry["fingerprint"] for entry in written["findings"]} == {fingerprint(f) for f in judged("h100", "h100").failures}
+    assert {entry["fingerprint"] for entry in written["findings"]} == {
+        fingerprint(f) for f in judged("h100", "h100").failures
+    }
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": 2, "findings": []}', '{"findings": []}'])
