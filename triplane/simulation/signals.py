@@ -6,11 +6,11 @@ comes after. So a duty cycle is near 100 % whenever a replica decodes for anyone
 """
 
 import math
-from collections import deque
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
 from triplane import catalog
 from triplane.settings.models import ModelSettings, RoleName, RoleSettings, SignalSettings
@@ -18,7 +18,6 @@ from triplane.settings.stack import StackSettings
 from triplane.simulation import hpa, keda
 from triplane.simulation.errors import SimulationError
 from triplane.simulation.kernel import ReplicaSignals, Serving
-from triplane.simulation.kernel.serving import ROLES
 from triplane.simulation.strategies import Strategy
 
 SCRAPE = 15.0
@@ -70,8 +69,8 @@ class Observer:
         self._serving = serving
         self._busy: dict[int, float] = {}
         self._duty: dict[int, float] = {}
-        self._first_tokens = 0
-        self._recent: deque[tuple[float, float]] = deque()
+        self._oldest = 0
+        self._first = np.asarray(serving.world.first)
         self.reading = Reading()
 
     def open_sample(self) -> None:
@@ -96,27 +95,39 @@ class Observer:
     def scrape(self, now: float, members: Mapping[str, frozenset[int]]) -> Reading:
         """Prometheus reads every ready replica; `members` are the slots of each role that are not draining."""
         seen = self._serving.signals()
-        roles = {role: _summed(seen, role, slots, self._duty) for role, slots in members.items()}
+        roles = {role: _summed(seen, slots, self._duty) for role, slots in members.items()}
         self.reading = Reading(now, roles, self._serving.held, self._ttft_p99(now))
         return self.reading
 
     def _ttft_p99(self, now: float) -> float:
-        fresh = self._serving.recent_first_tokens(self._first_tokens)
-        if len(fresh):
-            first = np.asarray(self._serving.world.first)[fresh]
-            # A request that lost its replica after its first token has none again.
-            ttft = np.maximum(0.0, first - self._serving.requests.arrival[fresh])
-            self._recent.extend(zip(first.tolist(), ttft.tolist(), strict=True))
-            self._first_tokens += len(fresh)
-        while self._recent and self._recent[0][0] < now - TTFT_WINDOW:
-            self._recent.popleft()
-        if not self._recent:
+        """The 99th percentile of TTFT over first tokens of the last five minutes, by rank; NaN without any."""
+        emitted = self._serving.recent_first_tokens(self._oldest)
+        if not len(emitted):
             return math.nan
-        return float(np.percentile([ttft for _, ttft in self._recent], 99))
+        first = self._first[emitted]
+        # They come in the order of processing, which differs from that of time by a step at most.
+        recent = first >= now - TTFT_WINDOW
+        if not recent[0]:
+            self._oldest += int(recent.argmax()) if recent.any() else len(first)
+        ttft = (first - self._serving.requests.arrival[emitted])[recent]
+        if not len(ttft):
+            return math.nan
+        rank = math.ceil(0.99 * len(ttft)) - 1
+        # A request that lost its replica after its first token has none again.
+        return max(0.0, float(np.partition(ttft, rank)[rank]))
 
 
-def _summed(seen: ReplicaSignals, role: str, slots: frozenset[int], duty: Mapping[int, float]) -> RoleReading:
-    own = np.isin(seen.slots, list(slots)) & (seen.roles == ROLES[role])  # type: ignore[index]
+def chosen(seen: ReplicaSignals, slots: Collection[int]) -> npt.NDArray[np.bool_]:
+    """Which of the replicas that were seen are among these slots."""
+    wanted = np.zeros(int(seen.slots.max(initial=0)) + 1, bool)
+    for slot in slots:
+        if slot < len(wanted):
+            wanted[slot] = True
+    return np.asarray(wanted[seen.slots])
+
+
+def _summed(seen: ReplicaSignals, slots: frozenset[int], duty: Mapping[int, float]) -> RoleReading:
+    own = chosen(seen, slots)
     return RoleReading(
         replicas=int(own.sum()),
         waiting=int(seen.waiting[own].sum()),

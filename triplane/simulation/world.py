@@ -7,9 +7,7 @@ down it takes no new ones and leaves when its own are done.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-
-import numpy as np
+from dataclasses import dataclass, field, replace
 
 from triplane.settings.models import ModelSettings, RoleName
 from triplane.settings.stack import StackSettings
@@ -24,11 +22,17 @@ from triplane.simulation.nodes import NodeLayer
 from triplane.simulation.nodes_plan import PoolPlan
 from triplane.simulation.requests import Ints, Requests
 from triplane.simulation.scenarios import Scenario
-from triplane.simulation.signals import DCGM, NVML, SCRAPE, SYNC, Observer, RoleAutoscaler, autoscaler
+from triplane.simulation.signals import DCGM, NVML, SCRAPE, SYNC, Observer, RoleAutoscaler, autoscaler, chosen
 from triplane.simulation.strategies import Strategy
 from triplane.simulation.world_groups import Group, pod_request, queues
 from triplane.simulation.world_ledger import Ledger, cost, paid_seconds
 from triplane.simulation.world_pods import GRACE, PodLayer
+
+_SEEN = {
+    "pending": hpa.Pod(phase="pending", ready=False),
+    "loading": hpa.Pod(ready=False),
+    "serving": hpa.Pod(),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,19 +248,15 @@ class World:
         return [group for group in self.pods.groups if group.kind == role and group.alive and not group.is_job]
 
     def _pods(self, role: str) -> list[hpa.Pod]:
+        """The role's pods as the HPA sees them; with samples only where it scales on them."""
+        if self.strategy.signal != "dutyCycle":
+            return [_SEEN[group.phase] for group in self._replicas(role)]
         duty = self.observer.reading.roles[role].duty if role in self.observer.reading.roles else {}
         pods = []
         for group in self._replicas(role):
-            placed = group.phase != "pending"
             # A loading pod has GPUs, and DCGM reports that they do nothing.
             sample = duty.get(group.slot) if group.phase == "serving" else 0.0 if group.phase == "loading" else None
-            pods.append(
-                hpa.Pod(
-                    phase="running" if placed else "pending",
-                    ready=group.phase == "serving",
-                    sample=None if sample is None else hpa.milli(sample),
-                )
-            )
+            pods.append(replace(_SEEN[group.phase], sample=None if sample is None else hpa.milli(sample)))
         return pods
 
     def _sync(self, role: RoleName, now: float) -> None:
@@ -363,7 +363,7 @@ class World:
         for role, state in self.roles.items():
             groups = self._replicas(role)
             slots = [group.slot for group in groups if group.phase == "serving"]
-            own = np.isin(seen.slots, slots)
+            own = chosen(seen, slots)
             point[f"{role}.desired"] = state.spec
             point[f"{role}.ready"] = len(slots)
             point[f"{role}.loading"] = sum(group.phase == "loading" for group in groups)
