@@ -1,6 +1,7 @@
 """Which release of a controller can do what, and which releases have a known fault."""
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from triplane.catalog.data import UnknownName, load, nearest_names, release
@@ -62,6 +63,7 @@ def feature(controller: str, name: str) -> Feature:
     return Feature(controller, name, row["since"], row.get("until"), row.get("gate"), row["note"])
 
 
+@cache
 def supports(controller: str, version: str, name: str) -> bool:
     """Whether this release has the feature; the gate, where it has one, is the caller's to check.
 

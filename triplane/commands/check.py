@@ -1,5 +1,6 @@
 """triplane check: judge any Kubernetes YAML or JSON, a Pulumi program, a Pulumi state, or a live cluster."""
 
+import gc
 import os
 import sys
 import time
@@ -88,6 +89,8 @@ def check(
     verdicts under --strict-unknown.
     """
     _consistent(form, diff, explained, bool(baseline), prune_baseline, live, kubeconfig or context_name)
+    # What is read lives until the process ends: looking for garbage among it takes a tenth of the time.
+    gc.set_threshold(200_000, 50, 50)
     rules = chosen_rules(only) or None
     config = _configured(config_path, profile, rules)
 

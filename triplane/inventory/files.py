@@ -21,7 +21,7 @@ MAX_FILE_BYTES = 64 * 2**20
 
 _TOO_LARGE = f"larger than {MAX_FILE_BYTES // 2**20} MiB: split it"
 # Below it starting processes costs more than they save.
-PROCESSES_FROM_FILES = 1500
+PROCESSES_FROM_FILES = 5000
 
 STDIN = "<stdin>"
 _HELM_SOURCE = "# Source: "

@@ -42,6 +42,7 @@ class Queue:
         self.resource = resource
         self.name = resource.name
         self.spec = mapping(resource.data.get("spec"))
+        self._shares: dict[str, Share] = {}
 
     @property
     def parent(self) -> str:
@@ -60,6 +61,12 @@ class Queue:
 
     def share(self, resource: str) -> Share:
         """Its share of gpu, cpu or memory."""
+        found = self._shares.get(resource)
+        if found is None:
+            found = self._shares[resource] = self._share(resource)
+        return found
+
+    def _share(self, resource: str) -> Share:
         fields = mapping(at(self.spec, "resources", resource))
         amounts = {key: _amount(fields.get(key)) for key in ("quota", "limit", "overQuotaWeight")}
         written = frozenset(key for key, amount in amounts.items() if amount is not None)

@@ -42,9 +42,11 @@ def is_secret(kind: str, path: Path, value: Any = None) -> bool:
 
 def masked(text: str) -> str:
     """A line of text without what its own words call secret: `--api-key=***`, `password: ***`."""
-    if (match := _SECRET_LINE.match(text)) and not _REFERENCE_KEY.search(match[2]):
-        return f"{match[1]}{MASK}"
-    return _BASIC.sub(rf"\1{MASK}\3", _INLINE.sub(_masked_word, text))
+    if _SECRET_KEY.search(text):  # most lines hold none of the words, and the searches for them in place take long
+        if (match := _SECRET_LINE.match(text)) and not _REFERENCE_KEY.search(match[2]):
+            return f"{match[1]}{MASK}"
+        text = _INLINE.sub(_masked_word, text)
+    return _BASIC.sub(rf"\1{MASK}\3", text) if "://" in text else text
 
 
 def _masked_word(match: re.Match[str]) -> str:

@@ -167,6 +167,8 @@ def _found(
     contexts = {rule: Context(inventory, config.parameters_of(rule), ledger) for rule in rules}
     for rule, resource in _pairs(inventory, rules):
         outcome = _run(rule, resource, contexts[rule])
+        if not outcome:
+            continue
         if isinstance(outcome, Defect):
             defects.append(outcome)
             continue
@@ -205,10 +207,9 @@ def _pairs(inventory: Inventory, rules: list[Rule]) -> Iterator[tuple[Rule, Reso
         else:
             for kind in rule.kinds:
                 by_kind.setdefault(kind, []).append(rule)
+    of_kind = {kind: [*own, *on_any] for kind, own in by_kind.items()}
     for resource in inventory.resources:
-        for rule in by_kind.get(resource.kind, ()):
-            yield rule, resource
-        for rule in on_any:
+        for rule in of_kind.get(resource.kind, on_any):
             yield rule, resource
 
 
