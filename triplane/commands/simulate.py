@@ -48,6 +48,8 @@ def simulate(
     from triplane.settings.validation import validate
     from triplane.simulation.comparison import compare, set_up
 
+    if json_file and not json_file.absolute().parent.is_dir():
+        raise click.UsageError(f"--json: there is no folder {json_file.parent}")
     if more and not names:
         raise click.UsageError(f"unexpected argument {more[0]}: strategies come after --compare")
     given: dict[str, Any] = {

@@ -188,12 +188,24 @@ def _around(input_tokens: int, output_tokens: int) -> Lengths:
     )
 
 
+def _reused(requests: Requests) -> Floats:
+    """Prompt tokens of each request that an endless cache shared by all would hold already."""
+    if not requests.has_prefixes:
+        return np.zeros(len(requests))
+    fresh = np.zeros(len(requests.prefix_ids), bool)
+    fresh[np.unique(requests.prefix_ids, return_index=True)[1]] = True
+    known = np.concatenate([[0], np.cumsum(~fresh)])
+    blocks = known[requests.prefix_start[1:]] - known[requests.prefix_start[:-1]]
+    # The last block may be partial, and one token is always computed.
+    return np.asarray(np.minimum(blocks * float(requests.prefix_block), requests.input_tokens - 1.0))
+
+
 @dataclass(frozen=True)
 class Capacity:
     """How much work a model's replicas can do: replica-seconds that requests need, against those there are.
 
-    An upper bound: prompts in full steps, decodes in the largest batch that the KV cache holds. Queueing, and answers
-    of unequal length, only make it less.
+    An upper bound: prompts in full steps, decodes in the largest batch that the KV cache holds, every prefix computed
+    once and for all replicas. Queueing, lost prefixes, and answers of unequal length only make it less.
     """
 
     engines: Mapping[RoleName, RoleEngine]
@@ -203,21 +215,24 @@ class Capacity:
     def load(self, requests: Requests, horizon: float, *, least: bool = False) -> dict[RoleName, float]:
         """Each role's offered work over what its most (or fewest) replicas can do up to the horizon."""
         offered = requests.arrival < horizon
-        prompts, answers = requests.input_tokens[offered], requests.output_tokens[offered]
+        prompts, answers = requests.input_tokens[offered].astype(float), requests.output_tokens[offered].astype(float)
+        reused = _reused(requests)[offered]
         shares: dict[RoleName, float] = {}
         for role, engine in self.engines.items():
-            work = self._work(role, engine, prompts.astype(float), answers.astype(float))
+            work = self._work(role, engine, prompts, answers, reused)
             count = self.replicas[role][0 if least else 1]
             shares[role] = work / (count * horizon) if count else math.inf
         return shares
 
     @staticmethod
-    def _work(role: str, engine: RoleEngine, prompts: Floats, answers: Floats) -> float:
+    def _work(role: str, engine: RoleEngine, prompts: Floats, answers: Floats, reused: Floats) -> float:
         limits, t = engine.limits, engine.limits.times
         work = 0.0
         if role != "decode":
-            steps = prompts.sum() / limits.max_num_batched_tokens
-            work += t.prefill_token * prompts.sum() + t.prefill_square * (prompts**2).sum() + t.prefill_base * steps
+            cached = reused if limits.prefix_caching else np.zeros(len(prompts))
+            fresh = float((prompts - cached).sum())
+            work += t.prefill_token * fresh + t.prefill_square * float((prompts**2 - cached**2).sum())
+            work += t.prefill_base * fresh / limits.max_num_batched_tokens
         if role != "prefill":
             held = float((prompts + answers / 2).mean())
             batch = max(1.0, min(limits.max_num_seqs, limits.kv_blocks * limits.block_size / held))

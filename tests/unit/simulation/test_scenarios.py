@@ -14,6 +14,7 @@ from triplane.simulation import loads
 from triplane.simulation.comparison import compare, stability
 from triplane.simulation.engines import EngineError, role_engine
 from triplane.simulation.errors import SimulationError
+from triplane.simulation.requests import Requests
 from triplane.simulation.results import estimate, percentiles, score, to_json
 from triplane.simulation.scenarios import ScenarioError, scenario_of
 from triplane.simulation.signals import SignalError, autoscaler
@@ -75,6 +76,17 @@ def test_more_than_the_most_replicas_can_serve_is_not_stable() -> None:
     assert line.startswith(
         f"not stable: prefill is offered {share:.2f} times what 8 replicas can serve (exceeds capacity"
     )
+
+
+def test_shared_prefixes_count_once_towards_the_offered_work() -> None:
+    alike, apart = (
+        Requests(np.zeros(2), np.full(2, 1024), np.full(2, 8), np.array([0, 2, 4]), np.array([0, 1, *second]), 512)
+        for second in ((0, 1), (2, 3))
+    )
+    capacity = setup().capacity
+    token = capacity.engines["prefill"].limits.times.prefill_token
+    saved = (capacity.load(apart, 1.0)["prefill"] - capacity.load(alike, 1.0)["prefill"]) * 8
+    assert saved >= 1023 * token
 
 
 def test_the_capacity_is_an_upper_bound_that_a_full_run_comes_near() -> None:

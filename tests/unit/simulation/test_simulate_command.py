@@ -72,6 +72,7 @@ def test_strategies_may_be_repeated_or_joined() -> None:
         (("nowhere",), "nowhere"),
         (("nowhere.yaml",), "nowhere.yaml"),
         (("prod", "--model", "other"), "no model other"),
+        (("prod", "--json", "nowhere/result.json"), "there is no folder nowhere"),
     ],
 )
 def test_wrong_input_ends_with_2_and_says_why(args: tuple[str, ...], words: str) -> None:
