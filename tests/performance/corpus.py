@@ -302,6 +302,14 @@ def manifests(count: int) -> Iterator[str]:
         model += 1
 
 
+def crowd(models: int) -> str:
+    """So many models in one namespace, queue and pool, as one text: whatever compares each with each shows here."""
+    names = {"team": 0, "pool": 0, "queue": 0, "idle": "2h"}
+    shared = [NODE_CLASS, PARENT_QUEUE.format(**names), QUEUE.format(**names), NODE_POOL.format(**names)]
+    own = (DEPLOYMENT, SCALED_OBJECT, BUDGET, SERVICE, GATEWAY, AUTOSCALER)
+    return "---\n".join([*shared, *(kind.format(n=n, **names) for n in range(models) for kind in own)])
+
+
 def write_files(folder: Path, count: int) -> Path:
     """One object a file."""
     folder.mkdir()
