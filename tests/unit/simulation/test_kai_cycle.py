@@ -235,3 +235,40 @@ def test_pods_of_other_schedulers_are_neither_free_nor_divided() -> None:
     decisions = schedule(view, 0.0)
     assert decisions.empty
     assert decisions.fair_share["q"][0] == 4
+
+
+def test_victims_on_several_nodes_make_room_for_one_gang() -> None:
+    """No single node frees enough: jobs on two nodes have to give way together."""
+    low = [job(f"low-{name}", "q", tasks(f"low-{name}", 1, gpus=4, on=name), started=0.0) for name in "ab"]
+    high = job("high", "q", tasks("high", 2, gpus=4), priority=75)
+    decisions = schedule(cluster(*low, high, nodes=(node("a", 4), node("b", 4))), 100.0)
+    assert set(decisions.evicted) == {"low-a", "low-b"}
+    assert set(decisions.waiting["high"].values()) == {"a", "b"}
+
+
+def test_a_gang_starts_on_idle_room_only_if_all_of_it_can() -> None:
+    leaving = Job("old", "q", (Task("old-0", (4.0, 1000.0, 1e9), "releasing", "n"),), gang(1))
+    view = cluster(leaving, job("new", "q", tasks("new", 6)), nodes=(node("n", 8),))
+    decisions = schedule(view, 0.0)  # 4 GPUs are idle, 4 are being left
+    assert decisions.bound == {}
+    assert len(decisions.waiting["new"]) == 6
+    elastic = cluster(leaving, job("new", "q", tasks("new", 6), least=4), nodes=(node("n", 8),))
+    decisions = schedule(elastic, 0.0)
+    assert len(decisions.bound["new"]) == 4
+    assert len(decisions.waiting["new"]) == 2
+
+
+def test_idle_nodes_come_before_fuller_ones_that_are_being_left() -> None:
+    leaving = Job("old", "q", (Task("old-0", (8.0, 1000.0, 1e9), "releasing", "full"),), gang(1))
+    others = job("others", "q", tasks("others", 7, on="full"))
+    view = cluster(leaving, others, job("new", "q", tasks("new", 8)), nodes=(node("full", 15), node("idle", 16)))
+    assert set(schedule(view, 0.0).bound["new"].values()) == {"idle"}
+
+
+def test_the_most_complete_set_of_a_gang_gives_way_first() -> None:
+    sets = (PodSet("a", 1), PodSet("b", 1))
+    members = (*tasks("low", 2, on="n", pod_set="a"), *tasks("low", 4, on="n", pod_set="b", start=2))
+    low = job("low", "q", members, root=Group("", sets), started=0.0)
+    high = job("high", "q", tasks("high", 2), priority=75)
+    decisions = schedule(cluster(low, high, nodes=(node("n", 6),)), 100.0)
+    assert [eviction.task for eviction in decisions.evicted["low"]] == ["low-4", "low-5"]
