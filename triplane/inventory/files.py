@@ -89,12 +89,19 @@ class Sources:
         self.files += 1
         self._take(text, file)
 
+    def documents(self, file: str) -> list[Document]:
+        """The documents of a file with the place of every path, up to the first that cannot be read."""
+        if (text := self.texts.get(file)) is not None:
+            return _documents(file, text)
+        status = FilePath(file).stat()
+        return _documents(file, (status.st_mtime_ns, status.st_size))
+
     def document(self, resource: Resource) -> Document | None:
         """The document a resource came from, with the place of every path; None if its source has no text."""
         origin = resource.origin
         if not origin.file or origin.line:
             return None
-        documents = _documents(self.texts.get(origin.file) or FilePath(origin.file).read_bytes(), origin.file)
+        documents = self.documents(origin.file)
         return documents[origin.document] if origin.document < len(documents) else None
 
     def position(self, resource: Resource, path: Path) -> Position | None:
@@ -199,11 +206,12 @@ def _read_chunk(files: list[str]) -> "Sources":
 
 
 @lru_cache(maxsize=32)
-def _documents(text: str | bytes, file: str) -> list[Document]:
-    """The documents of a text with their places, up to the first that cannot be read."""
+def _documents(file: str, state: str | tuple[int, int]) -> list[Document]:
+    """The documents of a text that cannot be read again, or of a file in the state of that time and size."""
     found: list[Document] = []
     try:
-        found.extend(read_documents(decode(text, file) if isinstance(text, bytes) else text, file))
+        text = state if isinstance(state, str) else decode(FilePath(file).read_bytes(), file)
+        found.extend(read_documents(text, file))
     except DocumentError:
         return found  # the fault was reported when the file was read; the documents before it keep their places
     return found

@@ -1,12 +1,11 @@
 """The line of a source that a finding is about, with a caret, and nothing secret in it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 
 import yaml
 
 from triplane.documents import Document, Path, Position
-from triplane.documents.editing import documents_of
 from triplane.inventory.files import Sources
 from triplane.inventory.secrets import MASK, is_secret, masked
 from triplane.rules import Finding
@@ -25,7 +24,10 @@ def excerpts(sources: Sources) -> Callable[[Finding, Position], str | None]:
     @lru_cache(maxsize=32)
     def lines_of(file: str) -> list[str]:
         try:
-            return discreet_lines(sources.text(file), file)
+            text = sources.text(file)
+            if len(text) > MAX_CHARACTERS:
+                return []
+            return discreet_lines(text, () if file.endswith(".py") else sources.documents(file))
         except (OSError, ValueError):  # the file has changed since, or is no text: there is nothing to show
             return []
 
@@ -45,15 +47,12 @@ def excerpts(sources: Sources) -> Callable[[Finding, Position], str | None]:
     return excerpt
 
 
-def discreet_lines(text: str, file: str) -> list[str]:
-    """The lines of a text with *** where a value must not be shown."""
-    if len(text) > MAX_CHARACTERS:
-        return []
+def discreet_lines(text: str, documents: Iterable[Document]) -> list[str]:
+    """The lines of a text with *** where a value must not be shown; `documents` are those of the text."""
     lines = text.splitlines()
-    if not file.endswith(".py"):
-        for first, start, last, end in (span for d in _readable(text, file) for span in _secret_spans(d)):
-            for number in range(first, min(last + 1, len(lines))):
-                _mask(lines, number, start if number == first else 0, end if number == last else None)
+    for first, start, last, end in (span for document in documents for span in _secret_spans(document)):
+        for number in range(first, min(last + 1, len(lines))):
+            _mask(lines, number, start if number == first else 0, end if number == last else None)
     return [masked(line) for line in lines]
 
 
@@ -65,13 +64,6 @@ def _mask(lines: list[str], number: int, start: int, end: int | None) -> None:
         # As wide as what it hides, so that a caret behind it still points at its place.
         hidden = MASK.ljust(len(inner) - len(indent)) if end is not None and len(inner) >= len(MASK) else MASK
         lines[number] = line[:start] + indent + hidden + (line[end:] if end is not None else "")
-
-
-def _readable(text: str, file: str) -> list[Document]:
-    try:
-        return documents_of(text, file)
-    except ValueError:  # told when it was read; a line of it is shown only by its own words' leave
-        return []
 
 
 def _secret_spans(document: Document) -> Iterator[Span]:

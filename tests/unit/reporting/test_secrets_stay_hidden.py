@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from triplane.documents import read_documents
 from triplane.inventory.secrets import is_secret, masked
 from triplane.reporting.findings import outcome_text
 from triplane.reporting.github import annotations
@@ -79,7 +80,7 @@ data:
 
 
 def test_lines_are_masked_by_what_the_document_says() -> None:
-    lines = discreet_lines(LINES, "x.yaml")
+    lines = discreet_lines(LINES, read_documents(LINES, "x.yaml"))
     assert len(lines) == len(LINES.splitlines())
     text = "\n".join(lines)
     assert "hunter2" not in text and "aHVudGVyMg" not in text
