@@ -60,7 +60,14 @@ def cluster_serves_the_kinds_it_is_given(found: Versioned, context: Context) -> 
     clusters = context.inventory.of_kind(kinds.EKS_CLUSTER)
     declared = next((version for cluster in clusters if (version := text(at(cluster.data, "spec", "version")))), None)
     version = declared or context.parameters.kubernetes
-    if feature is not None and not catalog.supports("kubernetes", version, feature):
+    if feature is None:
+        return
+    try:
+        served = catalog.supports("kubernetes", version, feature)
+    except ValueError as error:  # what the input calls the cluster's version may be anything
+        yield unknown(("apiVersion",), f"the cluster's version cannot be read: {error}")
+        return
+    if not served:
         since = catalog.feature("kubernetes", feature).since
         yield fail(("apiVersion",), found.resource.api_version, f"Kubernetes {version} does not serve it; {since} does")
 
