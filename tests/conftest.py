@@ -1,8 +1,11 @@
+import os
+
 import pytest
 from hypothesis import settings
 
-# A timed assertion in disguise: a busy machine is no fault of the code.
-settings.register_profile("triplane", deadline=None)
+# A deadline is a timed assertion in disguise: a busy machine is no fault of the code. In CI the same inputs are drawn
+# in every run, so that a change is judged by what it changed; everywhere else each run draws new ones.
+settings.register_profile("triplane", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("triplane")
 
 
