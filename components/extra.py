@@ -5,7 +5,7 @@ from typing import Any
 
 import pulumi
 from pulumi import Resource, ResourceOptions
-from triplane.components.kubernetes import KubernetesObject
+from triplane.components.kubernetes import KubernetesObject, manifests_of
 
 
 class ExtraManifests(pulumi.ComponentResource):
@@ -20,7 +20,7 @@ class ExtraManifests(pulumi.ComponentResource):
         opts: ResourceOptions | None = None,
     ) -> None:
         super().__init__("triplane:extra:ExtraManifests", name, None, opts)
-        for manifest in objects:
+        for manifest in manifests_of("ExtraManifests", objects):
             metadata = manifest["metadata"]
             # Objects of one kind and name may stand in several namespaces; resources need names of their own.
             unique = f"{metadata['namespace']}/{metadata['name']}" if metadata.get("namespace") else metadata["name"]

@@ -15,6 +15,18 @@ _REPLACED_BY = {
 }
 
 
+def manifests_of(component: str, objects: Any) -> list[Mapping[str, Any]]:
+    """What a component was given, if it is manifests. Raises TypeError that says what to write instead."""
+    if isinstance(objects, Mapping) or not all(
+        isinstance(o, Mapping) and {"apiVersion", "kind", "metadata"} <= o.keys() for o in objects
+    ):
+        raise TypeError(
+            f"{component} takes a list of Kubernetes manifests (triplane.manifests makes them); GpuNodePool.of and "
+            "QueueTree.of take settings as a stack file has them"
+        )
+    return list(objects)
+
+
 class KubernetesObject(pulumi.CustomResource):
     """One Kubernetes object with exactly the fields of its manifest.
 

@@ -5,12 +5,14 @@ from typing import Any
 
 import pulumi
 from pulumi import Resource, ResourceOptions
-from triplane.components.kubernetes import KubernetesObject
+from pydantic import TypeAdapter
+from triplane.components.kubernetes import KubernetesObject, manifests_of
 
 from triplane.manifests import nodes
 from triplane.settings.cluster import ClusterSettings
 from triplane.settings.platform import PlatformSettings
 from triplane.settings.pools import PoolSettings
+from triplane.settings.values import Name
 
 
 class GpuNodePool(pulumi.ComponentResource):
@@ -32,7 +34,7 @@ class GpuNodePool(pulumi.ComponentResource):
         """`objects` are manifests in the order to create them; see `of` for making them from settings."""
         super().__init__("triplane:nodes:GpuNodePool", name, None, opts)
         waited = depends_on
-        for manifest in objects:
+        for manifest in manifests_of("GpuNodePool", objects):
             options = ResourceOptions(parent=self, protect=protect or None)
             waited = [KubernetesObject(manifest, depends_on=waited, opts=options)]
         self.register_outputs({"nodePool": name})
@@ -54,7 +56,7 @@ class GpuNodePool(pulumi.ComponentResource):
         Raises pydantic.ValidationError for settings that are no pool, ManifestError for what Karpenter cannot do.
         """
         objects = nodes.pool_manifests(
-            name,
+            TypeAdapter(Name).validate_python(name),
             PoolSettings.model_validate(pool),
             ClusterSettings.model_validate(cluster),
             PlatformSettings.model_validate(platform or {}),

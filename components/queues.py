@@ -5,12 +5,14 @@ from typing import Any
 
 import pulumi
 from pulumi import Resource, ResourceOptions
-from triplane.components.kubernetes import KubernetesObject
+from pydantic import TypeAdapter
+from triplane.components.kubernetes import KubernetesObject, manifests_of
 
 from triplane.manifests import queues as manifests
 from triplane.settings.platform import PlatformSettings
 from triplane.settings.pools import PoolSettings
 from triplane.settings.queues import QueueSettings
+from triplane.settings.values import Name
 
 
 class QueueTree(pulumi.ComponentResource):
@@ -28,7 +30,7 @@ class QueueTree(pulumi.ComponentResource):
         super().__init__("triplane:queues:QueueTree", name, None, opts)
         self._queues: dict[str, Resource] = {}
         self._others: list[Resource] = []
-        for manifest in objects:
+        for manifest in manifests_of("QueueTree", objects):
             parent = self._queues.get(manifest.get("spec", {}).get("parentQueue", ""))
             declared = KubernetesObject(
                 manifest,
@@ -65,7 +67,7 @@ class QueueTree(pulumi.ComponentResource):
         `pools` adds their topologies and shards. Raises pydantic.ValidationError and ManifestError.
         """
         objects = manifests.queue_manifests(
-            {queue: QueueSettings.model_validate(settings) for queue, settings in queues.items()},
+            TypeAdapter(dict[Name, QueueSettings]).validate_python(dict(queues)),
             {pool: PoolSettings.model_validate(settings) for pool, settings in (pools or {}).items()},
             PlatformSettings.model_validate(platform or {}),
         )

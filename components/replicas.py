@@ -5,7 +5,7 @@ from typing import Any
 
 import pulumi
 from pulumi import Resource, ResourceOptions
-from triplane.components.kubernetes import KubernetesObject
+from triplane.components.kubernetes import KubernetesObject, manifests_of
 
 
 class ServingRole(pulumi.ComponentResource):
@@ -22,6 +22,6 @@ class ServingRole(pulumi.ComponentResource):
         """`name` is <model>-<role>; `objects` come from `triplane.manifests.fleet`. It waits for its queue and pool."""
         super().__init__("triplane:replicas:ServingRole", name, None, opts)
         waited = depends_on
-        for manifest in objects:
+        for manifest in manifests_of("ServingRole", objects):
             waited = [KubernetesObject(manifest, depends_on=waited, opts=ResourceOptions(parent=self))]
         self.register_outputs({"objects": [f"{m['kind']}/{m['metadata']['name']}" for m in objects]})

@@ -1,3 +1,3 @@
-"""Triplane: GPU inference on Kubernetes as code. Nodes, gangs and queues, and replicas, declared and judged together."""
+"""Triplane: GPU inference on Kubernetes as code. Nodes, gangs and queues, replicas: declared and judged together."""
 
 __version__ = "0.1.0"

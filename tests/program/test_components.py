@@ -172,3 +172,27 @@ def test_an_unknown_component_is_said_plainly() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
         _ = triplane.components.Nothing
     assert all(getattr(triplane.components, name) for name in triplane.components.__all__ if name != "KarpenterOnAws")
+
+
+@pytest.mark.parametrize(
+    ("component", "given"),
+    [
+        ("GpuNodePool", {"purpose": "serving"}),
+        ("QueueTree", {"chat": {"gpus": {"quota": 1}}}),
+        ("ServingRole", [{"kind": 5}]),
+        ("ExtraManifests", ["text"]),
+    ],
+)
+def test_what_is_no_list_of_manifests_is_told(component: str, given: Any) -> None:
+    classes = {c.__name__: c for c in (GpuNodePool, QueueTree, ServingRole, ExtraManifests)}
+    with pytest.raises(ProgramError, match=f"{component} takes a list of Kubernetes manifests"):
+        run_components(lambda: classes[component]("a", given))
+
+
+def test_names_are_checked_as_in_a_stack_file() -> None:
+    pool = {"purpose": "batch", "accelerator": "L4", "gpusPerNode": 1, "nodes": {"max": 1}, "ami": "al2023@v20261115"}
+    cluster = {"name": "a", "context": "a", "cloud": "existing", "kubernetes": "1.35"}
+    with pytest.raises(ProgramError, match="a name is at most 63"):
+        run_components(lambda: GpuNodePool.of("Bad Name", pool, cluster=cluster))
+    with pytest.raises(ProgramError, match="a name is at most 63"):
+        run_components(lambda: QueueTree.of("queues", {"Bad Name": {"gpus": {"quota": 1}}}))

@@ -167,7 +167,8 @@ def _gathered(
     jobs: int,
 ) -> "Sources":
     """Everything that the options name, as one input."""
-    from triplane.inventory.files import MAX_FILE_BYTES, Sources
+    from triplane.documents.reading import MAX_FILE_BYTES
+    from triplane.inventory.files import Sources
 
     sources = Sources()
     named = list(paths)

@@ -70,7 +70,8 @@ def init(
 
 
 def _gathered(paths: tuple[str, ...]) -> "Sources":
-    from triplane.inventory.files import MAX_FILE_BYTES, Sources
+    from triplane.documents.reading import MAX_FILE_BYTES
+    from triplane.inventory.files import Sources
 
     sources = Sources()
     for path in paths:

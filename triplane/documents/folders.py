@@ -20,7 +20,8 @@ def write_folder(folder: Path, files: Mapping[str, str], marker: str) -> None:
     """Makes `folder` hold exactly `files` (name to text) and the marker file with the text `marker`.
 
     Everything is written beside it and swapped in at the end: a process killed at any moment leaves the old folder or
-    the new one, and what it leaves beside is removed by the next. `marker` names the files, one a line or in a list.
+    the new one, and what it leaves beside is removed by the next. `marker` names the files, one a
+    line or in a list; its first line is the same in every call.
     Raises FolderError, with nothing changed, for a folder that holds anything else than an earlier call wrote; OSError
     for what the file system refuses.
     """
@@ -30,9 +31,11 @@ def write_folder(folder: Path, files: Mapping[str, str], marker: str) -> None:
     with _locked(folder.parent):
         for leftover in (new, old):
             shutil.rmtree(leftover, ignore_errors=True)
-        _refuse_what_is_not_ours(folder)
+        _refuse_what_is_not_ours(folder, marker)
         try:
             new.mkdir()
+            if folder.exists():
+                shutil.copymode(folder, new)
             for name, text in {**files, MARKER: marker}.items():
                 (new / name).write_text(text, encoding="utf-8", newline="\n")
             _swap_in(new, folder, old)
@@ -41,17 +44,22 @@ def write_folder(folder: Path, files: Mapping[str, str], marker: str) -> None:
                 shutil.rmtree(leftover, ignore_errors=True)
 
 
-def _refuse_what_is_not_ours(folder: Path) -> None:
+def _refuse_what_is_not_ours(folder: Path, marker: str) -> None:
     if not folder.exists():
         return
     if not folder.is_dir():
         raise FolderError(f"{folder} is no folder")
+    if folder == Path.cwd():
+        raise FolderError(f"{folder} is where you stand, and would be swapped away under you: name a folder in it")
     names = {path.name for path in folder.iterdir()}
     if names and MARKER not in names:
         raise FolderError(
             f"{folder} is not empty and was not written by triplane: name another folder, or empty this one"
         )
-    listed = (folder / MARKER).read_text(encoding="utf-8").split() if names else []
+    written = (folder / MARKER).read_text(encoding="utf-8") if names else marker
+    if written.partition("\n")[0] != marker.partition("\n")[0]:
+        raise FolderError(f"{folder / MARKER} was not written by triplane: name another folder, or empty this one")
+    listed = written.split() if names else []
     if others := sorted(names - {MARKER} - set(listed)):
         shown = ", ".join(others[:3]) + (f" and {len(others) - 3} more" if len(others) > 3 else "")
         raise FolderError(f"{folder} also holds {shown}, which triplane did not write: move that away first")

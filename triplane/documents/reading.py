@@ -18,6 +18,9 @@ _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 # expansion may visit, far above any real manifest.
 MAX_EXPANDED_NODES = 2_000_000
 
+# A file of 64 MiB is an export of a cluster gone wrong; parsing it would take gigabytes.
+MAX_FILE_BYTES = 64 * 2**20
+
 _MERGE_KEY = "<<"
 # YAML's printable characters (spec 5.1). Looked for before parsing: libyaml counts the place of a bad one in bytes.
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

@@ -8,6 +8,7 @@ from functools import lru_cache
 from pathlib import Path as FilePath
 
 from triplane.documents import Document, DocumentError, Path, Position, decode, read_documents, read_values
+from triplane.documents.reading import MAX_FILE_BYTES
 from triplane.inventory.comments import Comment, comments_of
 from triplane.inventory.pulumi_documents import is_pulumi_document, pulumi_document
 from triplane.inventory.resource import NotRead, Resource
@@ -16,8 +17,6 @@ from triplane.inventory.sources import resources_of
 SUFFIXES = frozenset((".yaml", ".yml", ".json"))
 # Folders that hold other people's files or a tool's own.
 SKIPPED_FOLDERS = frozenset((".git", ".venv", "venv", "node_modules", ".terraform", ".pulumi", "__pycache__", ".tox"))
-# A manifest of 64 MiB is an export of a cluster gone wrong; parsing it would take gigabytes.
-MAX_FILE_BYTES = 64 * 2**20
 
 _TOO_LARGE = f"larger than {MAX_FILE_BYTES // 2**20} MiB: split it"
 # Below it starting processes costs more than they save.

@@ -6,11 +6,10 @@ reason has a budget that is always active, and times in which nothing may happen
 
 import datetime as dt
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from triplane.manifests.identity import ManifestError
-from triplane.settings.pools import Day, MaintenanceWindow, PoolSettings, Purpose
+from triplane.settings.pools import KEEP_EMPTY_NODE, Day, MaintenanceWindow, PoolSettings, Purpose
 from triplane.settings.values import format_duration
 
 DAYS: Final[tuple[Day, ...]] = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
@@ -20,27 +19,9 @@ WEEK_MINUTES: Final = 7 * DAY_MINUTES
 NEVER: Final = "Never"
 
 
-@dataclass(frozen=True, slots=True)
-class PurposeDefaults:
-    """What a purpose means for disruption, where the pool says nothing."""
-
-    consolidate_after: dt.timedelta
-    """How long a node stays empty before it goes. Each pod that comes or goes starts the time anew."""
-    repairs: bool
-    """Whether node repair (Karpenter 1.15, gate NodeRepair) may take one node at a time."""
-
-
-PURPOSES: Final[dict[Purpose, PurposeDefaults]] = {
-    # Longer than a scaler's way down and up again (a 5 minute window, then a cold start of minutes), so that a dip in
-    # traffic does not buy the node twice.
-    "serving": PurposeDefaults(dt.timedelta(hours=1), repairs=True),
-    # The first nodes of a gang wait empty for its last one; and emptiness is validated once only, so that a node can
-    # go just as its pods arrive (kubernetes-sigs/karpenter#3185). Repair ignores do-not-disrupt, and one node ends
-    # the whole gang.
-    "training": PurposeDefaults(dt.timedelta(minutes=30), repairs=False),
-    # A queue's next job usually binds within minutes.
-    "batch": PurposeDefaults(dt.timedelta(minutes=15), repairs=True),
-}
+REPAIRED: Final[frozenset[Purpose]] = frozenset({"serving", "batch"})
+"""Purposes whose nodes may be repaired one at a time (Karpenter 1.15, gate NodeRepair). Repair ignores do-not-disrupt,
+and one node ends a whole training gang."""
 
 
 def disruption(name: str, pool: PoolSettings, *, frozen: bool, repair_has_budget: bool) -> dict[str, Any]:
@@ -48,7 +29,7 @@ def disruption(name: str, pool: PoolSettings, *, frozen: bool, repair_has_budget
 
     `repair_has_budget`: the budget reason Unhealthy exists (Karpenter 1.15). Raises ManifestError.
     """
-    floor = PURPOSES[pool.purpose].consolidate_after
+    floor = KEEP_EMPTY_NODE[pool.purpose]
     chosen = pool.disruption.consolidate_after
     if isinstance(chosen, dt.timedelta) and chosen < floor:
         raise ManifestError(
@@ -105,9 +86,7 @@ def budgets(pool: PoolSettings, *, frozen: bool, repair_has_budget: bool) -> lis
             *({"nodes": "0", "reasons": ["Drifted"], **time} for time in closed),
         ]
     repair = (
-        [{"nodes": "1" if PURPOSES[pool.purpose].repairs else "0", "reasons": ["Unhealthy"]}]
-        if repair_has_budget
-        else []
+        [{"nodes": "1" if pool.purpose in REPAIRED else "0", "reasons": ["Unhealthy"]}] if repair_has_budget else []
     )
     return [
         {"nodes": "0", "reasons": ["Underutilized"]},

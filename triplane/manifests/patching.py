@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from triplane.documents import Document, DocumentError, read_documents
+from triplane.documents.reading import MAX_FILE_BYTES
 from triplane.manifests.identity import Identity, ManifestError, identify
 from triplane.settings.stack import PatchSettings
 
@@ -97,6 +98,8 @@ def _patched(manifest: Manifest, patch: PatchSettings) -> Manifest:
             f"a patch keeps its target's apiVersion, kind, metadata.name and metadata.namespace, and this one makes "
             f"{before} ({before.api_version}) into {after} ({after.api_version}). Add an object of its own to manifests"
         )
+    if isinstance(manifest.get("spec"), Mapping) and not (isinstance(merged.get("spec"), Mapping) and merged["spec"]):
+        raise ManifestError(f"a patch takes the whole spec of {before} away. To be rid of the object, change the stack")
     return merged
 
 
@@ -136,6 +139,9 @@ def extra_manifests(patterns: Sequence[str], root: Path) -> list[Manifest]:
 
 
 def _objects_of(path: Path, root: Path) -> list[Manifest]:
+    if path.stat().st_size > MAX_FILE_BYTES:
+        limit = MAX_FILE_BYTES // 2**20
+        raise ManifestError(f"{_shown(path, root)}: larger than {limit} MiB, which no set of manifests is: split it")
     documents = list(read_documents(path.read_text(encoding="utf-8-sig"), _shown(path, root)))
     if not documents:
         raise ManifestError(f"{_shown(path, root)}: holds no Kubernetes object")

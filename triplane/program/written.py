@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 from triplane.documents import Position, decode, read_documents
-from triplane.documents.folders import MARKER, write_folder
+from triplane.documents.folders import MARKER, FolderError, write_folder
 from triplane.documents.writing import yaml_text
 from triplane.program.recorded import Recording, Secret, Unknown
 from triplane.settings.problems import Problem, SettingsError
@@ -43,6 +43,10 @@ def write_manifests(folder: Path, recording: Recording, stack: str, karpenter: s
         else:
             objects.append(manifest)
     files = dict(zip(_file_names(objects), map(yaml_text, objects), strict=True))
+    if (folder / MARKER).is_file() and (before := read_written(folder).stack) != stack:
+        raise FolderError(
+            f"{folder} holds stack {before}, and this is {stack}: name another folder, or remove that one"
+        )
     marker = yaml_text({"stack": stack, "karpenter": karpenter, "files": sorted(files)}, sort_keys=False)
     write_folder(folder, files, _HEADER + marker)
     return left_out

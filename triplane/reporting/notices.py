@@ -21,6 +21,8 @@ def notices(stack: StackSettings, fleet: FleetManifests) -> Iterator[str]:
     if chosen:
         keys = " and ".join(f"observability.{name}" for name in chosen)
         yield f"{keys}: accepted, but this version generates none."
+    if any(model.slo for model in stack.models.values()):
+        yield "slo.itlP99: no autoscaler follows it; it is the bound that `triplane simulate` judges requests by."
 
 
 def _has_training(stack: StackSettings) -> bool:

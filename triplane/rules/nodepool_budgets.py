@@ -3,11 +3,11 @@
 import math
 from collections.abc import Iterator
 
+from triplane.catalog import cron
 from triplane.documents import Path
 from triplane.inventory import NodePool
 from triplane.inventory.capacity import room
 from triplane.inventory.nodepools import BUDGETS, Budget
-from triplane.inventory.schedules import is_schedule
 from triplane.rules.rule import Context, Profile, Severity, rule
 from triplane.rules.verdicts import Verdict, Verdicts, fail
 
@@ -169,6 +169,6 @@ def _unreadable(budget: Budget) -> Iterator[Verdict]:
     if (budget.schedule is None) != (budget.duration is None):
         missing = "duration" if budget.duration is None else "schedule"
         yield fail((*path, missing), None, "schedule and duration go together; the API server refuses one alone")
-    if budget.schedule is not None and not is_schedule(budget.schedule):
+    if budget.schedule is not None and not cron.is_schedule(budget.schedule):
         consequence = "Karpenter cannot read this schedule and then disrupts nothing, for any reason: no update arrives"
         yield fail((*path, "schedule"), budget.schedule, consequence)

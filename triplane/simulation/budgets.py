@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from triplane.simulation import cron
+from triplane.catalog import cron
 
 Reason = Literal["Empty", "Underutilized", "Drifted"]
 

@@ -18,7 +18,7 @@ def contents(folder: Path) -> dict[str, str]:
 
 
 def write(folder: Path, **files: str) -> None:
-    write_folder(folder, files, "\n".join(files))
+    write_folder(folder, files, "\n".join(["# ours", *files]))
 
 
 def beside(folder: Path) -> list[str]:
@@ -31,15 +31,15 @@ def test_a_folder_is_replaced_as_a_whole(tmp_path: Path, exchange: bool, monkeyp
         monkeypatch.setattr(folders, "_exchange", lambda one, other: False)
     folder = tmp_path / "deep" / "out"
     write(folder, a="1", b="2")
-    assert contents(folder) == {"a": "1", "b": "2", MARKER: "a\nb"}
+    assert contents(folder) == {"a": "1", "b": "2", MARKER: "# ours\na\nb"}
     write(folder, b="3", c="4")
-    assert contents(folder) == {"b": "3", "c": "4", MARKER: "b\nc"}
+    assert contents(folder) == {"b": "3", "c": "4", MARKER: "# ours\nb\nc"}
     assert beside(folder) == []
 
 
 def test_an_empty_folder_is_filled(tmp_path: Path) -> None:
     write(tmp_path, a="1")
-    assert contents(tmp_path) == {"a": "1", MARKER: "a"}
+    assert contents(tmp_path) == {"a": "1", MARKER: "# ours\na"}
 
 
 @pytest.mark.parametrize("with_marker", [True, False])
@@ -69,7 +69,7 @@ def test_a_name_that_the_file_system_refuses_leaves_the_old_folder(tmp_path: Pat
     write(folder, a="1")
     with pytest.raises(OSError, match="too long"):
         write(folder, **{"x" * 300: "1"})
-    assert contents(folder) == {"a": "1", MARKER: "a"}
+    assert contents(folder) == {"a": "1", MARKER: "# ours\na"}
     assert beside(folder) == []
 
 
@@ -78,7 +78,7 @@ def test_a_link_is_followed(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "real")
     write(tmp_path / "link", a="1")
     assert (tmp_path / "link").is_symlink()
-    assert contents(tmp_path / "real") == {"a": "1", MARKER: "a"}
+    assert contents(tmp_path / "real") == {"a": "1", MARKER: "# ours\na"}
 
 
 WRITER = """
@@ -89,7 +89,7 @@ folder, turn = Path(sys.argv[1]), 0
 while True:
     turn += 1
     files = {f"{n}.yaml": f"{turn}" for n in range(20 + turn % 7)}
-    write_folder(folder, files, "\\n".join(files))
+    write_folder(folder, files, "\\n".join(["# ours", *files]))
     print(turn, flush=True)
 """
 
@@ -107,7 +107,7 @@ def test_a_kill_at_any_moment_leaves_a_whole_folder(tmp_path: Path) -> None:
         writer.wait(timeout=60)
         writer.stdout.close()
         found = contents(folder)
-        listed = found.pop(MARKER).split()
+        listed = found.pop(MARKER).splitlines()[1:]
         assert sorted(found) == sorted(listed)
         assert len(set(found.values())) == 1, "files of two turns in one folder"
     write(folder, a="1")
@@ -128,4 +128,26 @@ def test_two_writers_at_once_take_turns(tmp_path: Path) -> None:
         writer.kill()
         writer.communicate(timeout=60)
     write(folder, a="1")
-    assert contents(folder) == {"a": "1", MARKER: "a"}
+    assert contents(folder) == {"a": "1", MARKER: "# ours\na"}
+
+
+def test_the_folder_one_stands_in_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(FolderError, match="where you stand"):
+        write(Path(), a="1")
+    assert contents(tmp_path) == {}
+
+
+def test_a_marker_of_somebody_else_makes_nothing_ours(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / MARKER).write_text("precious")
+    (tmp_path / "out" / "precious").write_text("keep me")
+    with pytest.raises(FolderError, match="was not written by triplane"):
+        write(tmp_path / "out", a="1")
+    assert (tmp_path / "out" / "precious").read_text() == "keep me"
+
+
+def test_a_folder_keeps_who_may_read_it(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir(mode=0o700)
+    write(tmp_path / "out", a="1")
+    assert (tmp_path / "out").stat().st_mode & 0o777 == 0o700

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from triplane.manifests.disruption import DAYS, PURPOSES, WEEK_MINUTES, budgets, closed_times, disruption, lifetime
+from triplane.manifests.disruption import DAYS, WEEK_MINUTES, budgets, closed_times, disruption, lifetime
 from triplane.manifests.identity import ManifestError
-from triplane.settings.pools import MaintenanceWindow, PoolSettings
+from triplane.settings.pools import KEEP_EMPTY_NODE, MaintenanceWindow, PoolSettings
 
 REASONS = ("Underutilized", "Empty", "Drifted", "Unhealthy")
 UNBOUNDED = 2**31 - 1  # what Karpenter takes for a reason that no active budget covers
@@ -97,7 +97,7 @@ def test_closed_times(window: dict[str, Any], closed: list[dict[str, str]]) -> N
     assert closed_times(MaintenanceWindow.model_validate(window)) == closed
 
 
-@pytest.mark.parametrize("purpose", list(PURPOSES))
+@pytest.mark.parametrize("purpose", list(KEEP_EMPTY_NODE))
 def test_without_a_window_nothing_ever_drifts(purpose: str) -> None:
     assert set(allowed(budgets(pool(purpose), frozen=False, repair_has_budget=False), "Drifted")) == {0}
 
@@ -110,7 +110,7 @@ def test_repair_has_a_budget_where_the_release_knows_it(purpose: str, repairs: s
 
 
 @settings(max_examples=30)
-@given(st.none() | windows, st.sampled_from(list(PURPOSES)), st.booleans(), st.booleans())
+@given(st.none() | windows, st.sampled_from(list(KEEP_EMPTY_NODE)), st.booleans(), st.booleans())
 def test_every_reason_is_bounded_in_every_minute(
     window: MaintenanceWindow | None, purpose: str, frozen: bool, repair: bool
 ) -> None:
@@ -174,4 +174,4 @@ def test_lifetime_refuses(purpose: str, chosen: dict[str, str], sentence: str) -
 
 
 def test_each_purpose_waits_at_least_as_long_as_a_gang_needs() -> None:
-    assert min(defaults.consolidate_after for defaults in PURPOSES.values()) >= dt.timedelta(minutes=10)
+    assert min(KEEP_EMPTY_NODE.values()) >= dt.timedelta(minutes=10)

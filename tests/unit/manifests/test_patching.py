@@ -211,3 +211,25 @@ class TestExtraManifests:
             "x.yaml:1:1",
             "x.yaml:3:1",
         ]
+
+
+@pytest.mark.parametrize("spec", [None, {}, 5, [1]])
+def test_a_patch_may_not_take_the_whole_spec(spec: Any) -> None:
+    """Without its spec a GPU pool looks like no GPU pool, and no rule of GPU pools would see it."""
+    pool = {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": {"name": "l4"},
+        "spec": {"limits": {"a": 1}},
+    }
+    change = {"spec": {"limits": None} if spec == {} else spec}
+    patch = PatchSettings.model_validate({"target": {"kind": "NodePool", "name": "l4"}, "merge": change})
+    with pytest.raises(ManifestError, match="takes the whole spec of NodePool l4 away"):
+        apply_patches([pool], [patch])
+
+
+def test_a_file_of_a_whole_cluster_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    with (tmp_path / "big.yaml").open("wb") as file:
+        file.truncate(64 * 2**20 + 1)
+    with pytest.raises(ManifestError, match="larger than 64 MiB"):
+        extra_manifests(["big.yaml"], tmp_path)

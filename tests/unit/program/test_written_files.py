@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from triplane.documents.folders import FolderError
 from triplane.program import Recording, Resource
 from triplane.program.written import read_written, write_manifests
 from triplane.settings import SettingsError
@@ -66,3 +67,26 @@ def test_a_folder_that_is_not_whole_is_not_compared_with(lost: str, tmp_path: An
     (tmp_path / lost).unlink()
     with pytest.raises((SettingsError, FileNotFoundError)):
         read_written(tmp_path)
+
+
+def test_a_folder_of_another_stack_is_not_replaced(tmp_path: Any) -> None:
+    write_manifests(tmp_path / "out", recording(thing("a")), "dev", "1.14.1")
+    with pytest.raises(FolderError, match="holds stack dev, and this is prod"):
+        write_manifests(tmp_path / "out", recording(thing("b")), "prod", "1.14.1")
+    assert [value["metadata"]["name"] for value in read_written(tmp_path / "out").objects] == ["a"]
+
+
+@pytest.mark.parametrize("marker", ["", "garbage", "files: 5", "{stack: a, karpenter: 1, files: []}"])
+def test_a_damaged_marker_is_told(tmp_path: Any, marker: str) -> None:
+    write_manifests(tmp_path / "out", recording(thing("a")), "dev", "1.14.1")
+    (tmp_path / "out" / ".triplane").write_text(marker)
+    with pytest.raises(SettingsError, match="does not list what was written"):
+        read_written(tmp_path / "out")
+
+
+@pytest.mark.parametrize("text", ["- a list", "kind: 5", "{apiVersion: v1, kind: A}"])
+def test_a_damaged_file_is_told(tmp_path: Any, text: str) -> None:
+    write_manifests(tmp_path / "out", recording(thing("a")), "dev", "1.14.1")
+    (tmp_path / "out" / "thing.a.yaml").write_text(text)
+    with pytest.raises(SettingsError, match=r"thing\.a\.yaml.*is no Kubernetes object any more"):
+        read_written(tmp_path / "out")

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.unit.simulation.golden import cases
-from triplane.simulation import cron
+from triplane.catalog import cron
 from triplane.simulation.budgets import UNBOUNDED, Budget, NodeState, allowed, consolidatable, pool_allowance
 
 NOON = dt.datetime(2025, 6, 15, 12, tzinfo=dt.UTC)

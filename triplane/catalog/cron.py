@@ -80,6 +80,15 @@ def parse(written: str) -> Schedule:
     return Schedule(minutes, hours, month_days, months, week_days, either_day)
 
 
+def is_schedule(written: str) -> bool:
+    """Whether the controller can read it: `0 6 * * mon-fri` and `@daily` it can, `0 0 6 * * *` and `@noon` not."""
+    try:
+        parse(written)
+    except ValueError:
+        return False
+    return True
+
+
 def _numbers(field: str, lowest: int, highest: int, names: dict[str, int]) -> frozenset[int]:
     found: set[int] = set()
     for part in field.split(","):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from triplane.inventory.schedules import is_schedule
+from triplane.catalog.cron import is_schedule
 
 
 @pytest.mark.parametrize(
